@@ -12,14 +12,16 @@ torch_module.load_state_dict(...)  # trainer.state_dict() has the parameters by 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 from ._landfall import Tensor, Trace, Value, _training_options
 from ._landfall import Trainer as _Trainer
 from .errors import ArgumentError
 from .graph import _described, device_of
-from .keywords import whole
+from .keywords import to_json, whole
 
 __all__ = ["Trainer"]
 
@@ -46,9 +48,19 @@ class Trainer:
         unknown = sorted(set(options) - set(merged))
         if unknown:
             raise ArgumentError(f"a trainer has no option {unknown[0]!r}; it has {', '.join(sorted(merged))}")
-        if isinstance(options.get("betas"), (tuple, list)):
-            options["betas"] = dict(zip(("first", "second"), options["betas"]))
+        betas = options.get("betas")
+        if isinstance(betas, (tuple, list)):
+            if len(betas) != 2:
+                raise ArgumentError(f"betas are {betas!r}; there are two, the decay rates of the first and the second moment")
+            options["betas"] = {"first": betas[0], "second": betas[1]}
         merged.update(options)
+        for name in ("batch", "accumulate", "epochs", "max_steps"):
+            if name != "max_steps" or merged[name] is not None:
+                whole(name, merged[name])
+        for name, value in merged.items():
+            for number in value.values() if isinstance(value, dict) else [value]:
+                if isinstance(number, Real) and not math.isfinite(number):
+                    raise ArgumentError(f"{name} is {number}; it must be finite")
         for what, arrays in (("params", params), ("data", data)):
             if not isinstance(arrays, Mapping):
                 raise ArgumentError(
@@ -81,7 +93,7 @@ class Trainer:
         if not isinstance(scalar, Value) or scalar.ndim != 0:
             raise ArgumentError(f"the loss is {scalar!r}; it must be a value without axes, such as a mean")
         self._trainer = _Trainer(
-            tracer, scalar, dict(params), dict(data), json.dumps(merged), device_of(devices, device)
+            tracer, scalar, dict(params), dict(data), to_json(merged), device_of(devices, device)
         )
 
     @property
@@ -95,31 +107,30 @@ class Trainer:
         return self._trainer.position
 
     def step(self, count: int = 1) -> None:
-        """Runs so many steps, and reads nothing back."""
+        """Runs so many steps, and reads nothing back. A step whose loss or gradient is not finite changes nothing, the position
+        included; `fit` raises then."""
         self._trainer.step(count)
 
     def records(self, first: int, last: int) -> list[dict[str, float]]:
-        """What the steps numbered `first` to `last` report: step, loss, grad_norm and lr. The last 4,096 are kept."""
+        """What the steps numbered `first` to `last` report, of those that have run: step, loss, grad_norm and lr. The last 1,024 are
+        kept."""
         return self._trainer.records(first, last)
 
     def fit(self, report: Callable[[dict[str, float]], None] | None = None, every: int = 100) -> list[float]:
-        """Runs the steps that are left; the loss of each. `report` is called with the record of every `every`-th step."""
+        """Runs the steps that are left; the loss of each. `report` is called with the record of every `every`-th step.
+
+        A step whose loss or gradient is not finite raises `NonFiniteError`, which names the first such value."""
         whole("every", every)
         losses: list[float] = []
         done = self.position
         while done < self.steps:
             count = min(every, self.steps - done)
             self.step(count)
-            now = self.position
-            if now == done:
-                raise ArgumentError(
-                    f"step {done + 1} changed nothing: its loss or a gradient is not finite; a smaller lr or clip=1.0 may help"
-                )
-            records = self.records(done + 1, now)
+            records = self._trainer.since(done)
             losses += [record["loss"] for record in records]
-            if report is not None:
+            if report is not None and records:
                 report(records[-1])
-            done = now
+            done += len(records)
         return losses
 
     def state_dict(self, average: bool = False) -> dict[str, Tensor]:
@@ -127,7 +138,7 @@ class Trainer:
         return self._trainer.state_dict(average)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Sets all parameters from arrays by name."""
+        """Sets all parameters from arrays by name. Their moving average begins anew; the optimizer's moments stay as they are."""
         self._trainer.load_state_dict(dict(state))
 
     def save(self, path: Any) -> None:

@@ -78,6 +78,50 @@ def test_an_average_of_the_parameters_is_kept():
         trained().state_dict(average=True)
 
 
+@pytest.mark.parametrize("load", [False, True])
+def test_an_average_begins_as_the_weights(load):
+    x, y = data(64)
+    rng = np.random.default_rng(2)
+    weights = {"weight": rng.normal(size=(4, 1)).astype("f4"), "bias": rng.normal(size=1).astype("f4")}
+    given = start() if load else weights
+    trainer = lf.Trainer(loss, given, {"x": x, "y": y}, batch=64, epochs=4, lr=0.1, average=0.75)
+    if load:
+        trainer.step(2)
+        trainer.load_state_dict(weights)
+    expected = {name: value.copy() for name, value in weights.items()}
+    for name, value in trainer.state_dict(average=True).items():
+        np.testing.assert_array_equal(value.numpy(), expected[name])
+    trainer.step()
+    for name, value in trainer.state_dict().items():
+        expected[name] = 0.75 * expected[name] + 0.25 * value.numpy()
+    for name, value in trainer.state_dict(average=True).items():
+        np.testing.assert_allclose(value.numpy(), expected[name], rtol=1e-5)
+
+
+def test_weights_that_do_not_fit_change_nothing():
+    x, y = data(64)
+    trainer = lf.Trainer(loss, start(), {"x": x, "y": y}, batch=64)
+    with pytest.raises(lf.Error, match=r"parameter bias.*\[1\]"):
+        trainer.load_state_dict({"weight": np.ones((4, 1), "f4"), "bias": np.ones(2, "f4")})
+    assert (trainer.state_dict()["weight"].numpy() == 0).all()
+
+
+def test_records_are_those_of_steps_that_ran():
+    x, y = data()
+    trainer = lf.Trainer(loss, start(), {"x": x, "y": y}, batch=32, epochs=200)
+    trainer.step(3)
+    assert [r["step"] for r in trainer.records(0, 9)] == [1, 2, 3]
+    trainer.step(1100)
+    assert [r["step"] for r in trainer.records(1, 100)] == list(range(80, 101))
+
+
+def test_half_precision_scales_the_loss_down():
+    # The first loss scale overflows, step by step: that is no end of the training.
+    x, y = data(64)
+    trainer = lf.Trainer(loss, start(), {"x": x, "y": 1000 * y}, batch=64, epochs=3, dtype="f16", lr=1e-3)
+    assert len(trainer.fit(every=1)) == 3
+
+
 def test_a_saved_trainer_goes_on(tmp_path):
     x, y = data()
 
@@ -111,7 +155,7 @@ def test_what_is_refused():
     x, y = data()
     for make, error, text in [
         (lambda: lf.Trainer(loss, start(), {"x": x, "y": y}, bach=3), lf.ArgumentError, "no option 'bach'"),
-        (lambda: lf.Trainer(loss, start(), {"x": x, "y": y}, lr="much"), lf.ArgumentError, "options of the trainer"),
+        (lambda: lf.Trainer(loss, start(), {"x": x, "y": y}, lr="much"), lf.ArgumentError, 'lr is "much": invalid type'),
         (
             lambda: lf.Trainer(loss, [x], {"x": x}),
             lf.ArgumentError,
@@ -123,6 +167,8 @@ def test_what_is_refused():
             "every 0: give a whole",
         ),
         (lambda: lf.Trainer(loss, start(), {}), lf.ArgumentError, "data is empty"),
+        (lambda: lf.Trainer(loss, start(), {"x": x, "y": y}, betas=(0.9, 0.99, 0.999)), lf.ArgumentError, "there are two"),
+        (lambda: lf.Trainer(loss, start(), {"x": x, "y": y}, betas=(0.9,)), lf.ArgumentError, "there are two"),
         (lambda: lf.Trainer(loss, start(), {"x": x, "y": y[:9]}), lf.Error, r"\[9, 1\]|\[256, 1\]"),
         (lambda: lf.Trainer(loss, start(), {"x": x, "weight": y}), lf.ArgumentError, "another name"),
         (lambda: lf.Trainer(lambda b, p: b["x"], start(), {"x": x}), lf.ArgumentError, "without axes"),
@@ -133,12 +179,49 @@ def test_what_is_refused():
             make()
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("batch", 0),
+        ("batch", -1),
+        ("accumulate", 0),
+        ("epochs", 0),
+        ("max_steps", 0),
+        ("max_steps", 1.5),
+        ("lr", -1.0),
+        ("lr", float("nan")),
+        ("lr", float("inf")),
+        ("average", 2.0),
+        ("average", 1.0),
+        ("average", -0.1),
+        ("betas", (1.0, 0.9)),
+        ("betas", (0.9, -0.1)),
+        ("betas", (0.9, float("nan"))),
+        ("weight_decay", -0.1),
+        ("weight_decay", float("inf")),
+        ("clip", 0.0),
+        ("clip", -1.0),
+        ("seed", -1),
+        ("dtype", "int32"),
+        ("optimizer", "newton"),
+        ("schedule", "sometimes"),
+    ],
+)
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "lion"])
+def test_options_outside_of_their_range_are_refused_by_name(option, value, optimizer):
+    x, y = data(32)
+    options = {"optimizer": optimizer, option: value}
+    with pytest.raises(lf.Error, match=option):
+        lf.Trainer(loss, start(), {"x": x, "y": y}, **options)
+
+
 def test_a_loss_that_is_not_finite_ends_the_training():
     x, y = data(32)
     x[3] = np.nan
     trainer = lf.Trainer(loss, start(), {"x": x, "y": y}, batch=32, epochs=2)
-    with pytest.raises(lf.Error, match="changed nothing"):
+    with pytest.raises(lf.NonFiniteError, match="NaN"):
         trainer.fit()
+    assert trainer.records(1, 2) == []
     assert (trainer.state_dict()["weight"].numpy() == 0).all()
 
 

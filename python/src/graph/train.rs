@@ -13,6 +13,7 @@ use landfall_train::nn::{Context, Dropout, Init, ParameterId, Parameters};
 use landfall_train::train::{Arrays, Batch, StepRecord, Trainer, TrainingOptions, Weights};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,6 +86,37 @@ pub(crate) fn _training_options(py: Python<'_>) -> PyResult<String> {
     Ok(all.to_string())
 }
 
+/// Options from JSON; an error names the one that does not fit.
+fn named_options(py: Python<'_>, given: &str) -> PyResult<TrainingOptions> {
+    let refused = |text: String| Class::Argument.error(py, text);
+    let given: Map<String, Json> =
+        serde_json::from_str(given).map_err(|e| refused(format!("options: {e}")))?;
+    let default = serde_json::to_value(TrainingOptions::default()).map_err(|e| refused(e.to_string()))?;
+    for (name, value) in &given {
+        let mut one = default.clone();
+        if let Some(all) = one.as_object_mut() {
+            all.insert(name.clone(), value.clone());
+        }
+        serde_json::from_value::<TrainingOptions>(one)
+            .map_err(|e| refused(format!("{name} is {value}: {e}")))?;
+    }
+    serde_json::from_value(Json::Object(given)).map_err(|e| refused(format!("options: {e}")))
+}
+
+/// Records as dictionaries.
+fn listed<'py>(py: Python<'py>, records: Vec<StepRecord>) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for StepRecord { step, loss, grad_norm, lr } in records {
+        let record = PyDict::new(py);
+        record.set_item("step", step)?;
+        record.set_item("loss", loss)?;
+        record.set_item("grad_norm", grad_norm)?;
+        record.set_item("lr", lr)?;
+        list.append(record)?;
+    }
+    Ok(list)
+}
+
 #[pymethods]
 impl PyTrainer {
     #[new]
@@ -98,8 +130,7 @@ impl PyTrainer {
         device: Option<&str>,
     ) -> PyResult<Self> {
         let engine = engines::on(py, engines::device(py, device)?)?;
-        let options: TrainingOptions = serde_json::from_str(options)
-            .map_err(|e| Class::Argument.error(py, format!("options of the trainer: {e}")))?;
+        let options = named_options(py, options)?;
         let steps = trace.get().tracer.steps();
         let loss = loss.get();
         if !Arc::ptr_eq(&loss.tracer, &trace.get().tracer) {
@@ -156,19 +187,15 @@ impl PyTrainer {
         Ok(())
     }
 
-    /// What the steps numbered `first` to `last` report: dictionaries of step, loss, grad_norm and lr. The last 4,096 are kept.
+    /// What the steps numbered `first` to `last` report, of those that have run: dictionaries of step, loss, grad_norm and lr. The
+    /// last 1,024 are kept.
     fn records<'py>(&self, py: Python<'py>, first: usize, last: usize) -> PyResult<Bound<'py, PyList>> {
-        let records = self.with(py, |trainer| trainer.records(first, last))?;
-        let list = PyList::empty(py);
-        for StepRecord { step, loss, grad_norm, lr } in records {
-            let record = PyDict::new(py);
-            record.set_item("step", step)?;
-            record.set_item("loss", loss)?;
-            record.set_item("grad_norm", grad_norm)?;
-            record.set_item("lr", lr)?;
-            list.append(record)?;
-        }
-        Ok(list)
+        listed(py, self.with(py, |trainer| trainer.records(first, last))?)
+    }
+
+    /// What the steps after number `done` report, of those that were run since.
+    fn since<'py>(&self, py: Python<'py>, done: usize) -> PyResult<Bound<'py, PyList>> {
+        listed(py, self.with(py, |trainer| trainer.since(done))?)
     }
 
     /// Copies of the parameters by name, or of their average.
@@ -201,6 +228,18 @@ impl PyTrainer {
             );
         }
         self.with(py, |trainer| {
+            // All shapes before the first is written.
+            for (name, values) in &given {
+                let (slab, entry) = trainer.state.spec().find(name)?;
+                if entry.shape != values.spec.shape {
+                    let expected = Spec { dtype: slab.dtype, shape: entry.shape };
+                    return Err(Error::HostData {
+                        what: format!("parameter {name}"),
+                        expected,
+                        given: values.spec,
+                    });
+                }
+            }
             given.iter().try_for_each(|(name, values)| trainer.state.write_host(name, values))
         })
     }

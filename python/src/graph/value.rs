@@ -293,7 +293,11 @@ impl Value {
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         let first = self.spec().shape.dims().first().copied();
-        first.ok_or_else(|| Class::Shape.error(py, "a value without axes has no length"))
+        first.ok_or_else(|| Class::DType.error(py, format!("{} has no axis, so no length", self.spec())))
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        tensor::along(slf.as_any())
     }
 
     fn __add__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

@@ -10,7 +10,9 @@ use crate::graph::value::{Traced, added, constant, traced};
 use crate::operand::{self, Number};
 use crate::tensor::{Tensor, text};
 use landfall::ops::{AttributeValue, Body, Given, Tested};
-use landfall::{DType, DeviceKind, Engine, ForeignStream, HostTensor, Shape, Spec, View};
+use landfall::{
+    DType, DeviceKind, Element, Engine, ForeignStream, HostTensor, Shape, Spec, View, with_dtype,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::sync::Arc;
@@ -331,7 +333,10 @@ fn beside(
 fn scalar(py: Python<'_>, engine: &Engine, number: Number, dtype: DType) -> PyResult<View> {
     let host = match number.of(dtype, py)? {
         landfall::Number::Int(value) if dtype == DType::I64 => HostTensor::from_ints([], vec![value]),
-        landfall::Number::Int(value) => HostTensor::new(dtype, [], vec![value as f64]),
+        // Rounded once.
+        landfall::Number::Int(value) => {
+            HostTensor::new(dtype, [], vec![with_dtype!(any dtype, T => T::from_i64(value).to_f64())])
+        }
         landfall::Number::Float(value) => HostTensor::new(dtype, [], vec![value]),
     };
     let host = host.raised(py)?;

@@ -307,6 +307,10 @@ impl Tensor {
             .ok_or_else(|| Class::DType.error(py, format!("{} has no axis, so no length", self.view.spec())))
     }
 
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        along(slf.as_any())
+    }
+
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
         self.cut(key).map(Self::new)
     }
@@ -497,6 +501,13 @@ impl Tensor {
         let bytes = PyBytes::new(py, &elements::bytes(py, &view)?);
         Ok((make, (bytes, self.dtype(), self.shape(py)?, self.device()).into_pyobject(py)?))
     }
+}
+
+/// Iterates over axis 0 of a tensor or value by its indices. One without axes has no length, which its error says.
+pub(crate) fn along<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let builtins = object.py().import("builtins")?;
+    let indices = builtins.getattr("range")?.call1((object.len()?,))?;
+    builtins.getattr("map")?.call1((object.getattr("__getitem__")?, indices))
 }
 
 /// The integers of a variadic method: one sequence, or each by itself.

@@ -119,9 +119,9 @@ pub struct Parameters {
 /// A group of parameters that the optimizer treats alike: its factor of the learning rate and its weight decay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Group {
-    /// Factor of the learning rate.
+    /// Factor of the learning rate, at least 0.
     pub lr: f64,
-    /// Weight decay in place of the options'.
+    /// Weight decay in place of the options', at least 0: of all parameters of the group, vectors too.
     pub weight_decay: Option<f64>,
 }
 
@@ -138,7 +138,7 @@ impl Parameters {
         Self::default()
     }
 
-    /// Adds a parameter. Tensors of rank 2 and more decay by default, vectors (biases, norms) do not.
+    /// Adds a parameter. Tensors of rank 2 and more decay; vectors (biases, norms) do where their group has a weight decay.
     #[track_caller]
     pub fn add(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> ParameterId {
         self.add_stacked(name, &[name], shape, init)
@@ -211,7 +211,16 @@ impl Parameters {
         self.groups.push(group);
         let number = self.groups.len();
         let hit = self.list.iter_mut().filter(|p| p.group == 0 && p.name.contains(pattern));
-        hit.map(|p| p.group = number).count()
+        hit.map(|p| {
+            p.group = number;
+            p.decay |= group.weight_decay.is_some();
+        })
+        .count()
+    }
+
+    /// The groups, in order.
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
     }
 
     /// The group of this number.

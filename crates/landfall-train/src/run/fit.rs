@@ -3,7 +3,7 @@
 use super::{EvaluationRecord, RunError, RunFolder, StepLine, TestScoring, Units};
 use crate::checkpoint::{self, File, Progress};
 use crate::data::Segment;
-use crate::train::Session;
+use crate::train::{Session, StepRecord};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -272,8 +272,7 @@ impl Fit<'_> {
             // It overflowed in f16 and is run again, with half the loss scale each time.
             return Ok(());
         }
-        let failed = self.session.records(done + 1, done + 1)?;
-        let (loss, grad_norm) = failed.first().map_or((f64::NAN, f64::NAN), |r| (r.loss, r.grad_norm));
+        let StepRecord { loss, grad_norm, .. } = self.session.failed()?;
         let cause = match self.session.explain_non_finite() {
             Err(cause) => cause,
             Ok(()) => {

@@ -2,7 +2,6 @@
 
 use super::layout::{Drawn, Layout};
 use super::names::{CLASSES, LABELS, LEARNING_RATES, LOSS_SCALE, ORDER, TRAIN_CURSOR, VALUES, WINDOWS};
-use super::update::begin_average;
 use super::{Stretch, Target};
 use crate::nn::Parameters;
 use landfall::ops::{self, cursor};
@@ -33,7 +32,6 @@ pub(super) fn fill(
             }
         }
     }
-    begin_average(state, parameters, options)?;
     if options.dtype == DType::F16 {
         state.write(LOSS_SCALE, &[ops::LossScale::INITIAL, 0.0])?;
     }

@@ -62,7 +62,7 @@ impl<'a> Layout<'a> {
         // Fewer windows than a batch make one smaller batch.
         let batch = options.batch.min(training.count).max(1);
         let steps_per_epoch = (training.count / batch).max(1);
-        let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch)).max(1);
+        let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch));
         let refused = |name, value: usize, expected| {
             let rule = Rule::Attribute { name, value: value as f64, expected };
             Err(rule.of("session", &[], None, Some(Location::caller())).into())

@@ -1,7 +1,7 @@
 //! What training minimises.
 
 use crate::nn::{Family, loss};
-use landfall::{Error, Graph, Value};
+use landfall::{Error, Graph, Rule, Value};
 use serde::{Deserialize, Serialize};
 
 /// A loss by name. A loss of your own goes to [`Session::with_loss`](super::Session::with_loss).
@@ -53,6 +53,34 @@ impl Loss {
                 g.mean(nll, &axes)
             }
             Self::CrossEntropy => loss::cross_entropy(g, prediction, target),
+        }
+    }
+
+    /// Refuses a difference or levels outside of their range.
+    pub(super) fn check(&self) -> Result<(), Rule> {
+        if let Self::Huber(delta) = *self
+            && !(delta > 0.0 && delta.is_finite())
+        {
+            return Err(Rule::Attribute { name: "delta", value: delta, expected: "finite and above 0" });
+        }
+        let levels = self.levels();
+        let outside = levels.iter().find(|l| !(0.0 < **l && **l < 1.0));
+        let falls = levels.windows(2).find(|pair| pair[0] >= pair[1]).map(|pair| &pair[1]);
+        if let Some(&value) = outside.or(falls) {
+            return Err(Rule::Attribute { name: "level", value, expected: "between 0 and 1, and ascending" });
+        }
+        match self {
+            Self::Quantile(levels) if !levels.contains(&0.5) => Err(Rule::Attribute {
+                name: "number of levels that are 0.5",
+                value: 0.0,
+                expected: "1: the level of the point forecast",
+            }),
+            Self::Mse
+            | Self::Mae
+            | Self::Huber(_)
+            | Self::Quantile(_)
+            | Self::Distribution(..)
+            | Self::CrossEntropy => Ok(()),
         }
     }
 

@@ -141,7 +141,7 @@ pub struct Update {
     pub ok: Value,
     /// Weight decay of the first elements.
     pub weight_decay: f64,
-    /// How many these are: matrices come first, vectors do not decay.
+    /// How many these are: what decays comes first, which are matrices, and vectors of a group with a weight decay of its own.
     pub decay_elements: usize,
 }
 
@@ -268,6 +268,12 @@ impl Optimizer for Sgd {
         true
     }
     fn update(&self, g: &Graph, update: &Update) -> Result<Value, Error> {
+        decay_rate("sgd", "momentum", self.momentum)?;
+        if self.nesterov && self.momentum == 0.0 {
+            let expected = "above 0 with nesterov, which looks ahead along it";
+            let rule = landfall::Rule::Attribute { name: "momentum", value: 0.0, expected };
+            return Err(rule.of("sgd", &[], None, None).into());
+        }
         each_part(g, update, |g, u| {
             let mut step = u.scaled_gradients(g)?;
             if u.weight_decay != 0.0 {
@@ -308,6 +314,8 @@ impl Optimizer for Lion {
         true
     }
     fn update(&self, g: &Graph, update: &Update) -> Result<Value, Error> {
+        decay_rate("lion", "betas.first", self.betas.first)?;
+        decay_rate("lion", "betas.second", self.betas.second)?;
         each_part(g, update, |g, u| {
             let (gradient, m) = (u.scaled_gradients(g)?, u.moments[0]);
             let mean = |beta: f64| g.add(g.affine(m, beta, 0.0)?, g.affine(gradient, 1.0 - beta, 0.0)?);
@@ -320,6 +328,15 @@ impl Optimizer for Lion {
             g.assign(u.parameters, moved, u.ok)
         })
     }
+}
+
+/// Refuses a decay rate outside of [0, 1).
+fn decay_rate(optimizer: &'static str, name: &'static str, value: f64) -> Result<(), Error> {
+    if (0.0..1.0).contains(&value) {
+        return Ok(());
+    }
+    let rule = landfall::Rule::Attribute { name, value, expected: "in [0, 1)" };
+    Err(rule.of(optimizer, &[], None, None).into())
 }
 
 /// Appends an update to each part of a group and gives all new values.

@@ -55,9 +55,9 @@ pub struct TrainingOptions {
     pub accumulate: usize,
     /// Passes over the training windows.
     pub epochs: usize,
-    /// Updates in all, if the run ends before its last epoch.
+    /// Updates in all, at least 1, if the run ends before its last epoch.
     pub max_steps: Option<usize>,
-    /// Learning rate.
+    /// Learning rate, at least 0.
     pub lr: f64,
     /// How it changes.
     pub schedule: Schedule,
@@ -65,7 +65,7 @@ pub struct TrainingOptions {
     pub optimizer: OptimizerKind,
     /// Decay rates of its moments.
     pub betas: Betas,
-    /// Weight decay of matrices; vectors do not decay.
+    /// Weight decay of matrices; vectors decay where a [group](crate::nn::Group) says so.
     pub weight_decay: f64,
     /// Whether the ranks that train together share out the optimizer's moments, each updating its part of the parameters (ZeRO,
     /// stage 1): less memory on each, and the same results. One rank keeps them all, as without it.
@@ -88,10 +88,11 @@ pub struct TrainingOptions {
     /// in order, and an all-gather gives all ranks the sums. As many bytes travel as in an all-reduce, in two collectives.
     #[serde(default, skip_serializing_if = "is_off")]
     pub rank_order: bool,
-    /// Decay rate of an exponential moving average of the weights, if one is kept beside them.
+    /// Decay rate, in [0, 1), of an exponential moving average of the weights, if one is kept beside them. It begins as the weights
+    /// do, and again where the host writes some: initial values, or those of a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<f64>,
-    /// Largest global gradient norm, if gradients are clipped.
+    /// Largest global gradient norm, above 0, if gradients are clipped.
     pub clip: Option<f64>,
     /// Dtype of arithmetic: f32, f64, bf16 or f16. With the last two, products and the pointwise ops between them run in
     /// it and all else in f32 ([`landfall::mixed_precision`]); parameters, moments and statistics are f32; with f16 the
@@ -113,8 +114,34 @@ pub struct TrainingOptions {
 }
 
 impl TrainingOptions {
-    /// Refuses choices that exclude each other.
+    /// Refuses numbers outside of their range, and choices that exclude each other.
     pub(super) fn check(&self) -> Result<(), Rule> {
+        let epochs = if self.max_steps.is_none() { self.epochs } else { 1 };
+        for (name, count) in [("epochs", epochs), ("max_steps", self.max_steps.unwrap_or(1))] {
+            if count == 0 {
+                return Err(Rule::Attribute { name, value: 0.0, expected: "at least 1" });
+            }
+        }
+        let decays = |x: f64| (0.0..1.0).contains(&x);
+        let numbers: [(_, _, _, &dyn Fn(f64) -> bool); 6] = [
+            ("lr", Some(self.lr), AT_LEAST_0, &at_least_0),
+            ("betas.first", Some(self.betas.first), "in [0, 1)", &decays),
+            ("betas.second", Some(self.betas.second), "in [0, 1)", &decays),
+            ("weight_decay", Some(self.weight_decay), AT_LEAST_0, &at_least_0),
+            ("average", self.average, "in [0, 1)", &decays),
+            ("clip", self.clip, "finite and above 0; leave it out to clip nothing", &|x| {
+                x > 0.0 && x.is_finite()
+            }),
+        ];
+        for (name, value, expected, good) in numbers {
+            if let Some(value) = value.filter(|&value| !good(value)) {
+                return Err(Rule::Attribute { name, value, expected });
+            }
+        }
+        if !self.dtype.is_float() {
+            return Err(Rule::Dtype { arg: 0, dtype: self.dtype, expected: "f32, f64, bf16 or f16" });
+        }
+        self.loss.check()?;
         if self.sync_batch_norm && self.accumulate > 1 {
             let expected =
                 "off with accumulate above 1: no micro-batch knows the rows of those that run after it";
@@ -159,6 +186,14 @@ impl Default for TrainingOptions {
             loss: Loss::Mse,
         }
     }
+}
+
+/// What a rate must be.
+pub(crate) const AT_LEAST_0: &str = "finite and at least 0";
+
+/// Whether a number is that.
+pub(crate) fn at_least_0(x: f64) -> bool {
+    x >= 0.0 && x.is_finite()
 }
 
 fn one() -> usize {

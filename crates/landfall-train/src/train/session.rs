@@ -17,6 +17,7 @@ use crate::models::{Inputs, Model};
 use landfall::ops::cursor;
 use landfall::profile::Profile;
 use landfall::{DType, Engine, Error, Graph, HostTensor, Program, ProgramSet, Spec, State, Value};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Steps whose losses the device keeps until the host reads them.
@@ -73,6 +74,8 @@ pub struct Session {
     part: usize,
     steps_per_epoch: usize,
     programs: Programs,
+    /// The first step that may have run here, from 1.
+    first: usize,
     ring: Vec<f64>,
     cursor: Vec<i64>,
 }
@@ -133,6 +136,7 @@ impl Session {
             part,
             steps_per_epoch,
             programs,
+            first: 1,
             ring: Vec::new(),
             cursor: Vec::new(),
         })
@@ -251,16 +255,26 @@ impl Session {
         self.cursor[cursor::STEP] = step as i64;
         self.cursor[cursor::EPOCH] = epoch as i64;
         self.cursor[cursor::BATCH] = batch as i64;
+        self.first = step + 1;
         self.state.write(TRAIN_CURSOR, &self.cursor)
     }
 
-    /// Reports of the steps numbered `from..=to` (at most the last [`RING`] are kept).
+    /// Reports of the steps numbered `from..=to`, of those that have run here since the last [`Session::seek`]; the last [`RING`] are
+    /// kept.
     ///
     /// # Errors
     /// A device fault.
     pub fn records(&mut self, from: usize, to: usize) -> Result<Vec<StepRecord>, Error> {
+        let done = self.position()?.0;
         self.state.read_into(STEP_RING, &mut self.ring)?;
-        Ok(records(&self.ring, from, to))
+        Ok(records(&self.ring, from.max(self.first)..=to.min(done), done))
+    }
+
+    /// What the step after the last one that went through reported when it was tried.
+    pub(crate) fn failed(&mut self) -> Result<StepRecord, Error> {
+        let step = self.position()?.0 + 1;
+        self.state.read_into(STEP_RING, &mut self.ring)?;
+        Ok(record(&self.ring, step))
     }
 
     /// The factor of the loss in f16, and the sound steps since it changed; `None` for the dtypes that need none. A step
@@ -463,13 +477,16 @@ impl Session {
     }
 }
 
-/// The reports of the steps `from..=to` in the ring.
-pub(super) fn records(ring: &[f64], from: usize, to: usize) -> Vec<StepRecord> {
-    let record = |step: usize| {
-        let row = &ring[(step - 1) % RING * 3..][..3];
-        StepRecord { step, loss: row[0], grad_norm: row[1], lr: row[2] }
-    };
-    (from.max(1)..=to).map(record).collect()
+/// The reports of these steps in the ring, which has those of the last steps up to `done`.
+pub(super) fn records(ring: &[f64], steps: RangeInclusive<usize>, done: usize) -> Vec<StepRecord> {
+    let first = (done + 1).saturating_sub(RING).max(1);
+    (first.max(*steps.start())..=done.min(*steps.end())).map(|step| record(ring, step)).collect()
+}
+
+/// The ring's row of a step.
+fn record(ring: &[f64], step: usize) -> StepRecord {
+    let row = &ring[(step - 1) % RING * 3..][..3];
+    StepRecord { step, loss: row[0], grad_norm: row[1], lr: row[2] }
 }
 
 /// Where a session keeps what it knows of a segment.

@@ -5,10 +5,11 @@ use super::names::{
     AVERAGE, LEARNING_RATES, LOSS_SCALE, Moment, STEP_RING, TRAIN_CURSOR, WINDOW_TABLE, WINDOWS,
 };
 use super::optimizer::Optimizer;
+use super::options::{AT_LEAST_0, at_least_0};
 use super::ranks::Ranks;
 use super::session::{RING, StepRecord, records};
 use super::shards::{Shards, read_kept, write_kept};
-use super::update::{self, Minimiser, begin_average};
+use super::update::{self, Minimiser};
 use super::{Draws, Order, TrainingOptions};
 use crate::nn::{Context, Mode, Parameters};
 use landfall::ops::{self, cursor};
@@ -140,7 +141,7 @@ impl Trainer {
             return Err(refused("draws", 1.0, "philox: other programs' draws are a session's alone").into());
         }
         let steps_per_epoch = data.rows() / options.batch;
-        let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch)).max(1);
+        let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch));
         let minimiser = Minimiser { parameters, optimizer, options: &options, ranks };
         let mut spec = StateSpec::new();
         minimiser.add_slabs(&mut spec)?;
@@ -170,7 +171,6 @@ impl Trainer {
         state.write(WINDOWS, &[0i64; 3])?;
         state.write(LEARNING_RATES, &options.schedule.table(options.lr, steps, steps_per_epoch))?;
         parameters.initialise(&mut state, options.seed)?;
-        begin_average(&mut state, parameters, &options)?;
         if options.dtype == DType::F16 {
             state.write(LOSS_SCALE, &[ops::LossScale::INITIAL, 0.0])?;
         }
@@ -225,12 +225,19 @@ impl Trainer {
     /// ```
     ///
     /// # Errors
-    /// A device fault.
+    /// A rate that is below 0 or not finite; a device fault.
+    #[track_caller]
     pub fn schedule(&mut self, rate: impl Fn(usize) -> f64) -> Result<(), Error> {
-        self.state.write(LEARNING_RATES, &(0..self.steps).map(rate).collect::<Vec<f64>>())
+        let rates: Vec<f64> = (0..self.steps).map(rate).collect();
+        if let Some(&value) = rates.iter().find(|rate| !at_least_0(**rate)) {
+            let rule = Rule::Attribute { name: "learning rate of a step", value, expected: AT_LEAST_0 };
+            return Err(rule.of("schedule", &[], None, Some(Location::caller())).into());
+        }
+        self.state.write(LEARNING_RATES, &rates)
     }
 
-    /// Runs one training step. Nothing is read back and nothing is allocated.
+    /// Runs one training step. Nothing is read back and nothing is allocated: a step that is not finite changes nothing, its number
+    /// included, and does not say so. [`Trainer::advance`] does.
     ///
     /// # Errors
     /// A device fault.
@@ -273,7 +280,55 @@ impl Trainer {
         Ok(usize::try_from(self.cursor[cursor::STEP]).unwrap_or(0))
     }
 
-    /// Reports of the steps numbered `from..=to`, of which the last [`RING`] are kept.
+    /// Runs so many steps, or those that are left of the run; what they report.
+    ///
+    /// ```
+    /// # use landfall::{Engine, Error};
+    /// # use landfall_train::nn::{Linear, Parameters, loss};
+    /// # use landfall_train::train::{Arrays, Trainer, TrainingOptions, Weights};
+    /// # let data = Arrays::new().with("x", [8, 2], vec![1.0f32; 16])?.with("y", [8, 1], vec![1.0f32; 8])?;
+    /// # let mut parameters = Parameters::new();
+    /// # let layer = Linear::new(&mut parameters, "layer", 2, 1);
+    /// # let options = TrainingOptions { batch: 4, epochs: 3, ..TrainingOptions::default() };
+    /// # let mut trainer = Trainer::new(&Engine::cpu()?, &parameters, &data, options, |cx, batch| {
+    /// #     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+    /// # })?;
+    /// assert_eq!(trainer.advance(4)?.len(), 4);
+    /// assert_eq!(trainer.advance(4)?.len(), 2); // three epochs of two batches
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Trainer::run`].
+    pub fn advance(&mut self, count: usize) -> Result<Vec<StepRecord>, Error> {
+        let mut done = self.position()?;
+        let end = done.saturating_add(count).min(self.steps);
+        let mut all = Vec::new();
+        while done < end {
+            for _ in done..end.min(done + RING) {
+                self.step()?;
+            }
+            all.extend(self.since(done)?);
+            done = self.position()?;
+        }
+        Ok(all)
+    }
+
+    /// What the steps after number `done` report, of those that were run since: none, if the first of them is to be repeated with a
+    /// smaller loss scale.
+    ///
+    /// # Errors
+    /// [`Error::NonFinite`] with the name of the first value that is not finite, if no step went through because of one; a device
+    /// fault.
+    pub fn since(&mut self, done: usize) -> Result<Vec<StepRecord>, Error> {
+        if self.position()? == done && !self.scales_down()? {
+            self.step.find_non_finite(&mut self.state)?;
+        }
+        let now = self.position()?;
+        self.records(done + 1, now)
+    }
+
+    /// Reports of the steps numbered `from..=to`, of those that have run; the last [`RING`] are kept.
     ///
     /// ```
     /// # use landfall::{Engine, Error};
@@ -296,8 +351,9 @@ impl Trainer {
     /// # Errors
     /// A device fault.
     pub fn records(&mut self, from: usize, to: usize) -> Result<Vec<StepRecord>, Error> {
+        let done = self.position()?;
         self.state.read_into(STEP_RING, &mut self.ring)?;
-        Ok(records(&self.ring, from, to))
+        Ok(records(&self.ring, from..=to, done))
     }
 
     /// Runs the steps that are left and calls `each` after every epoch, and at the end: it may read, predict, write a file, and
@@ -334,19 +390,8 @@ impl Trainer {
         while done < self.steps {
             let number = done / self.steps_per_epoch + 1;
             let end = (number * self.steps_per_epoch).min(self.steps);
-            let mut epoch = Epoch { number, steps: Vec::new() };
-            while done < end {
-                let until = end.min(done + RING);
-                for _ in done..until {
-                    self.step()?;
-                }
-                let now = self.position()?;
-                if now == done && !self.scales_down()? {
-                    self.step.find_non_finite(&mut self.state)?;
-                }
-                epoch.steps.extend(self.records(done + 1, now)?);
-                done = now;
-            }
+            let epoch = Epoch { number, steps: self.advance(end - done)? };
+            done = end;
             if each(self, &epoch)?.is_break() {
                 return Ok(());
             }

@@ -7,11 +7,12 @@ use super::names::{
     MEANS, Moment, PARAMETERS, REPORTS, SCHEDULE, STEP_RING, mean_of,
 };
 use super::optimizer::{Optimizer, Update, scaled_rate};
+use super::options::{AT_LEAST_0, at_least_0};
 use super::ranks::Ranks;
 use super::session::RING;
 use super::shards::{self, Shards, is_shared, part};
-use crate::nn::{Context, Parameter, Parameters, RunningStatistic};
-use landfall::{DType, Error, Graph, Shape, State, StateSpec, Value, grad, mixed_precision, ops};
+use crate::nn::{Context, Group, Parameter, Parameters, RunningStatistic};
+use landfall::{DType, Error, Graph, Rule, Shape, StateSpec, Value, grad, mixed_precision, ops};
 use std::ops::Range;
 
 /// What a step trains, and how.
@@ -54,9 +55,15 @@ impl Minimiser<'_> {
         spec.add_constant(FROZEN, wide, &entries(&frozen))?;
         let buffers: Vec<(String, Shape)> = p.buffers().iter().map(|b| (b.name.clone(), b.shape)).collect();
         spec.add(BUFFERS, wide, &buffers)?;
-        shards::check(self.optimizer, options).map_err(|rule| rule.of("optimizer", &[], None, None))?;
+        shards::check(self.optimizer, options)
+            .and_then(|()| check_groups(p.groups()))
+            .map_err(|rule| rule.of("optimizer", &[], None, None))?;
         let shards = Shards::of(spec.find_slab(PARAMETERS)?.1, options, self.ranks);
         for moment in self.kept() {
+            if *moment == AVERAGE {
+                spec.add_copy(AVERAGE.slab, PARAMETERS, |name| AVERAGE.entry(name))?;
+                continue;
+            }
             if let Some(shards) = shards.as_ref().filter(|_| is_shared(moment)) {
                 spec.add(moment.slab, wide, &[(moment.shard(), [shards.elements()].into())])?;
                 continue;
@@ -241,6 +248,16 @@ impl Minimiser<'_> {
     }
 }
 
+/// Refuses a group's numbers outside of their range.
+fn check_groups(groups: &[Group]) -> Result<(), Rule> {
+    let of = |g: &Group| [("lr of a group", Some(g.lr)), ("weight_decay of a group", g.weight_decay)];
+    let wrong = |(name, value): (&'static str, Option<f64>)| {
+        let value = value.filter(|&value| !at_least_0(value))?;
+        Some(Rule::Attribute { name, value, expected: AT_LEAST_0 })
+    };
+    groups.iter().flat_map(of).find_map(wrong).map_or(Ok(()), Err)
+}
+
 /// What the updates of all groups share.
 #[derive(Debug, Clone, Copy)]
 struct Each {
@@ -257,19 +274,6 @@ pub(crate) fn kept(
     options: &TrainingOptions,
 ) -> impl Iterator<Item = &'static Moment> + use<> {
     optimizer.moments().iter().chain(options.average.map(|_| &AVERAGE))
-}
-
-/// The average of the weights begins as the weights.
-pub(super) fn begin_average(
-    state: &mut State,
-    p: &Parameters,
-    options: &TrainingOptions,
-) -> Result<(), Error> {
-    for parameter in p.trainable().iter().filter(|_| options.average.is_some()) {
-        let initial = state.read_host(&parameter.name)?;
-        state.write_host(&AVERAGE.entry(&parameter.name), &initial)?;
-    }
-    Ok(())
 }
 
 /// The micro-batches that a batch is cut into. They are one part of the step's program that runs several times; what a

@@ -101,6 +101,8 @@ pub(crate) struct Inner {
     pub(crate) slabs: HashMap<usize, Value>,
     /// State entries in use.
     pub(crate) entries: HashSet<Value>,
+    /// In mixed precision: of a value that was asked for, the one that holds its numbers in the other dtype.
+    pub(crate) copies: HashMap<Value, Value>,
     /// First node of the backward pass, if there is one.
     pub(crate) backward: Option<usize>,
     /// First node after the loop body, and the number of iterations.
@@ -308,6 +310,20 @@ impl Inner {
             layout: Layout::contiguous(spec.shape),
             name: None,
         });
+        v
+    }
+
+    /// The same value under another number: what is made of it is not what was made of `value`.
+    pub(crate) fn apart(&mut self, value: Value) -> Value {
+        let key = (value, "apart".to_owned());
+        if let Some(&v) = self.known_views.get(&key) {
+            return v;
+        }
+        let ValueInfo { spec, base, layout, .. } = *self.info(value);
+        let v = self.add_value(spec, Origin::View { of: value, view: View::Reshape });
+        let info = &mut self.values[v.index()];
+        (info.base, info.layout) = (base, layout);
+        self.known_views.insert(key, v);
         v
     }
 

@@ -26,6 +26,14 @@ pub(crate) fn one_float(op: &impl Attributes, args: &[Spec]) -> Result<Spec, Rul
     Ok(args[0])
 }
 
+/// An attribute that must be finite and at least 0.
+pub(crate) fn at_least_0(name: &'static str, value: f64) -> Result<(), Rule> {
+    if value >= 0.0 && value.is_finite() {
+        return Ok(());
+    }
+    Err(Rule::Attribute { name, value, expected: "finite and at least 0" })
+}
+
 pub(crate) fn dtype(args: &[Spec], arg: usize, want: DType) -> Result<(), Rule> {
     let dtype = args[arg].dtype;
     if dtype == want { Ok(()) } else { Err(Rule::Dtype { arg, dtype, expected: want.name() }) }

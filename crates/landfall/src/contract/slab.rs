@@ -39,6 +39,8 @@ pub struct StateSpec {
     slabs: Vec<Slab>,
     /// Slab and index of each entry.
     by_name: HashMap<String, (usize, usize)>,
+    /// The copy of an entry that the host writes with it.
+    copies: HashMap<String, String>,
 }
 
 impl StateSpec {
@@ -79,6 +81,37 @@ impl StateSpec {
         entries: &[(String, Shape)],
     ) -> Result<(), Error> {
         self.push(name, dtype, entries, true)
+    }
+
+    /// Adds a slab with a copy of each entry of another one, which programs may update: what the host writes to an entry it writes to
+    /// its copy too. So an average of weights begins as they do, wherever they come from. A copy may be written by itself after that.
+    ///
+    /// ```
+    /// use landfall::{DType, Engine, State, StateSpec};
+    /// let mut spec = StateSpec::new();
+    /// spec.add("parameters", DType::F32, &[("w".to_owned(), [2].into())])?;
+    /// spec.add_copy("average", "parameters", |entry| format!("average.{entry}"))?;
+    /// let mut state = State::new(&Engine::cpu()?, &std::sync::Arc::new(spec))?;
+    /// state.write("w", &[1.0f32, 2.0])?;
+    /// assert_eq!(state.read::<f32>("average.w")?, [1.0, 2.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoEntry`] if there is no slab `of`; [`Error::TwiceNamed`].
+    pub fn add_copy(&mut self, name: &str, of: &str, named: impl Fn(&str) -> String) -> Result<(), Error> {
+        let (_, slab) = self.find_slab(of)?;
+        let (dtype, pairs): (_, Vec<_>) =
+            (slab.dtype, slab.entries.iter().map(|e| (e.name.clone(), (named(&e.name), e.shape))).collect());
+        let entries: Vec<(String, Shape)> = pairs.iter().map(|(_, copy)| copy.clone()).collect();
+        self.push(name, dtype, &entries, false)?;
+        self.copies.extend(pairs.into_iter().map(|(entry, (copy, _))| (entry, copy)));
+        Ok(())
+    }
+
+    /// The copy of an entry, if it has one.
+    pub(crate) fn copy_of(&self, entry: &str) -> Option<&str> {
+        self.copies.get(entry).map(String::as_str)
     }
 
     fn push(

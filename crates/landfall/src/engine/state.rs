@@ -105,23 +105,22 @@ impl State {
         Ok(HostTensor::from_bytes(spec, &bytes)?)
     }
 
-    /// Copies an entry from the host.
+    /// Copies an entry from the host, and to its copy if it has one ([`StateSpec::add_copy`]).
     ///
     /// # Errors
     /// [`Error::NoEntry`], [`Error::HostData`] if dtype or number of elements differ, a device fault.
     pub fn write<T: Element>(&mut self, name: &str, data: &[T]) -> Result<(), Error> {
-        let place = self.place(name)?;
-        fits::<T>(name, place.spec(), data.len())?;
-        self.memory.block.device().upload(place.base, bytemuck::cast_slice(data))
+        let spec = self.place(name)?.spec();
+        fits::<T>(name, spec, data.len())?;
+        self.upload(name, bytemuck::cast_slice(data))
     }
 
-    /// Copies an entry from the host, each element rounded to its dtype.
+    /// As [`State::write`], each element rounded to the entry's dtype.
     ///
     /// # Errors
     /// [`Error::NoEntry`], [`Error::HostData`] if the shape differs, a device fault.
     pub fn write_host(&mut self, name: &str, data: &HostTensor) -> Result<(), Error> {
-        let place = self.place(name)?;
-        let spec = place.spec();
+        let spec = self.place(name)?.spec();
         if spec.shape != data.spec.shape {
             return Err(Error::HostData {
                 what: format!("state entry {name}"),
@@ -129,7 +128,14 @@ impl State {
                 given: data.spec,
             });
         }
-        self.memory.block.device().upload(place.base, &data.cast(spec.dtype).to_bytes())
+        self.upload(name, &data.cast(spec.dtype).to_bytes())
+    }
+
+    fn upload(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        for entry in std::iter::once(name).chain(self.memory.spec.copy_of(name)) {
+            self.memory.block.device().upload(self.place(entry)?.base, bytes)?;
+        }
+        Ok(())
     }
 }
 

@@ -184,15 +184,20 @@ impl Graph {
         self.broadcast_to(one, shape)
     }
 
-    /// The same values in another dtype. Of a value that a cast has widened, those that it was widened from.
+    /// The same values in another dtype.
     ///
     /// # Errors
     /// None that a valid value can cause.
     #[track_caller]
     pub fn cast(&self, x: Value, dtype: DType) -> Result<Value, Error> {
         self.sound("cast", &[x], Location::caller())?;
-        let x = self.before_widening(x);
         if self.spec(x).dtype == dtype { Ok(x) } else { self.op1(ops::Cast { dtype }, &[x]) }
+    }
+
+    /// As [`Graph::cast`], of a value that a cast has widened those that it was widened from: for the casts that passes place. Of a
+    /// user's it would leave the wide value out of what is made of it.
+    pub(crate) fn recast(&self, x: Value, dtype: DType) -> Result<Value, Error> {
+        self.cast(self.before_widening(x), dtype)
     }
 
     /// What a cast that loses nothing was given, if `x` is the result of one: from bf16 or f16, whose every value the wide

@@ -289,6 +289,13 @@ impl Graph {
         if !dtype.is_float() {
             return Err(refused(Rule::Dtype { arg: 0, dtype, expected: "f32, f64, bf16 or f16" }));
         }
+        if !(base > 0.0 && base.is_finite()) {
+            return Err(refused(Rule::Attribute {
+                name: "base",
+                value: base,
+                expected: "finite and above 0",
+            }));
+        }
         let (wide, half) = (dtype.accumulate(), shape.last() / 2);
         let [batch, tokens, ..] = *shape.dims() else { return Err(refused(Rule::Axis { axis: 1, rank: 0 })) };
         let places = self.broadcast_to(self.cast(positions, wide)?, [batch, tokens])?;

@@ -1,22 +1,47 @@
 //! Reverse-mode differentiation, graph to graph.
 
-use crate::contract::{Body, Grad, Graph, Origin, Value, View, Vjp};
+use crate::contract::{Body, Grad, Graph, Inner, Origin, Value, View, Vjp, rules};
 use crate::error::Error;
 use crate::ops;
 use crate::values::{OpError, Rule, Shape};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::panic::Location;
 
-/// Gradient of a scalar `loss` with respect to each of the named values, in order.
+/// Gradient of a scalar `loss` with respect to each of the named values, in order: inputs, entries of the state, results of ops,
+/// views, the loss itself, any of them twice.
+///
+/// Each is a total derivative: what the loss changes by when the value does, and with it all that is made of it, other values of the
+/// list among it. Equal ops on the same arguments are one value ([`Graph::op`]), and so are equal views.
+///
+/// ```
+/// use landfall::{All, DType, Engine, Graph, Program, State, StateSpec, grad};
+/// let (engine, spec) = (Engine::cpu()?, std::sync::Arc::new(StateSpec::new()));
+/// let g = Graph::new(&spec);
+/// let x = g.input("x", DType::F32, [2]);
+/// let h = g.square(x)?;
+/// let loss = g.sum(g.mul(h, x)?, All)?; // Σ x³
+/// let found = grad(&g, loss, &[("h".to_owned(), h), ("x".to_owned(), x)])?;
+/// g.output("of h", found[0]);
+/// g.output("of x", found[1]);
+/// let mut state = State::new(&engine, &spec)?;
+/// let mut program = Program::compile(&engine, &state, "gradients", &g)?;
+/// program.write("x", &[1.0f32, 2.0])?;
+/// program.run(&mut state)?;
+/// assert_eq!(program.read::<f32>("of h")?, [1.0, 2.0]); // x
+/// assert_eq!(program.read::<f32>("of x")?, [3.0, 12.0]); // 3x², with the path through h
+/// # Ok::<(), landfall::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`Error::Loss`] if the loss is not a floating-point scalar; [`Error::NoPath`] if the loss does not depend on one of
-/// the values; [`Error::Gradient`] if the path leads through an op without a gradient.
+/// the values; [`Error::Gradient`] if the path leads through an op without a gradient; a value that is not of a float dtype.
 #[track_caller]
 pub fn grad(graph: &Graph, loss: Value, wrt: &[(String, Value)]) -> Result<Vec<Value>, Error> {
     let at = Some(Location::caller());
     let values: Vec<Value> = std::iter::once(loss).chain(wrt.iter().map(|w| w.1)).collect();
     graph.sound("grad", &values, Location::caller())?;
+    rules::float(&graph.specs(&values), &(1..values.len()).collect::<Vec<_>>())
+        .map_err(|rule| rule.of("grad", &graph.specs(&values), None, at))?;
     let spec = graph.spec(loss);
     if spec.shape != Shape::SCALAR || !spec.dtype.is_float() {
         return Err(Error::Loss { spec, at });
@@ -24,19 +49,35 @@ pub fn grad(graph: &Graph, loss: Value, wrt: &[(String, Value)]) -> Result<Vec<V
     let first = graph.inner.borrow().nodes.len();
     graph.inner.borrow_mut().backward.get_or_insert(first);
     let seed = graph.fill(spec.dtype, Shape::SCALAR, 1.0)?;
-    let targets: Vec<Value> = wrt.iter().map(|w| w.1).collect();
-    let found = pullback(graph, &[(loss, seed)], &targets, 0).map_err(|e| match e {
+    let held: Vec<Vec<Value>> = wrt.iter().map(|(_, v)| holders(graph, *v)).collect();
+    let found = pullback(graph, &[(loss, seed)], &held.concat()).map_err(|e| match e {
         Stop::Error(e) => e,
         Stop::Node { value, cause } => {
             let name = wrt.iter().find(|(_, v)| depends(graph, value, *v)).map_or("?", |(n, _)| n);
             Error::Gradient { parameter: name.to_owned(), cause }
         }
     })?;
-    found
-        .into_iter()
-        .zip(wrt)
-        .map(|(g, (name, _))| g.ok_or_else(|| Error::NoPath { name: name.clone(), at }))
-        .collect()
+    let mut found = found.into_iter();
+    let mut all = Vec::with_capacity(wrt.len());
+    for (holders, (name, value)) in held.iter().zip(wrt) {
+        let mut sum = None;
+        for part in found.by_ref().take(holders.len()).flatten() {
+            let part = graph.cast(part, graph.spec(*value).dtype)?;
+            sum = Some(sum.map_or(Ok(part), |sum| graph.add(sum, part))?);
+        }
+        all.push(sum.ok_or_else(|| Error::NoPath { name: name.clone(), at })?);
+    }
+    Ok(all)
+}
+
+/// The values that hold a value's numbers: the value itself and in mixed precision its copy in the other dtype, unless one is
+/// made of the other.
+fn holders(graph: &Graph, value: Value) -> Vec<Value> {
+    match graph.inner.borrow().copies.get(&value) {
+        Some(&copy) if depends(graph, value, copy) => vec![copy],
+        Some(&copy) if !depends(graph, copy, value) => vec![value, copy],
+        Some(_) | None => vec![value],
+    }
 }
 
 /// Why a pullback ended early.
@@ -57,48 +98,46 @@ impl From<Error> for Stop {
 
 /// Whether `value` depends on `on`.
 fn depends(graph: &Graph, value: Value, on: Value) -> bool {
-    reach(graph, &[on], 0).get(value.index()).copied().unwrap_or(false)
+    reach(graph, &[on]).get(value.index()).copied().unwrap_or(false)
 }
 
-/// Which values (numbered from 0) depend on `wrt`, considering values from number `from` on.
-fn reach(graph: &Graph, wrt: &[Value], from: usize) -> Vec<bool> {
+/// Which values (numbered from 0) are or depend on one of `wrt`.
+fn reach(graph: &Graph, wrt: &[Value]) -> Vec<bool> {
     let inner = graph.inner.borrow();
     let mut needed = vec![false; inner.values.len()];
     for &w in wrt {
         needed[w.index()] = true;
     }
-    for i in from..inner.values.len() {
-        needed[i] |= match &inner.values[i].origin {
-            Origin::Input | Origin::Slab => false,
-            Origin::View { view: View::Detach, .. } => false,
-            Origin::View { of, .. } => needed[of.index()],
-            Origin::Node { node } => inner.nodes[*node].inputs.iter().any(|v| needed[v.index()]),
-        };
+    for i in 0..needed.len() {
+        needed[i] |= leads(&inner, i, &needed);
     }
     needed
 }
 
-/// Pulls cotangents of `seeds` back to `wrt`, through values from number `from` on.
-fn pullback(
-    graph: &Graph,
-    seeds: &[(Value, Value)],
-    wrt: &[Value],
-    from: usize,
-) -> Result<Vec<Option<Value>>, Stop> {
-    let needed = reach(graph, wrt, from);
-    let targets: HashSet<Value> = wrt.iter().copied().collect();
+/// Whether value number `i` is made of one of those that are needed.
+fn leads(inner: &Inner, i: usize, needed: &[bool]) -> bool {
+    match &inner.values[i].origin {
+        Origin::Input | Origin::Slab | Origin::View { view: View::Detach, .. } => false,
+        Origin::View { of, .. } => needed[of.index()],
+        Origin::Node { node } => inner.nodes[*node].inputs.iter().any(|v| needed[v.index()]),
+    }
+}
+
+/// Pulls cotangents of `seeds` back to `wrt`: the total derivative with respect to each, past it to those that it is made of.
+fn pullback(graph: &Graph, seeds: &[(Value, Value)], wrt: &[Value]) -> Result<Vec<Option<Value>>, Stop> {
+    let needed = reach(graph, wrt);
     let mut cotangents: Vec<Option<Value>> = vec![None; needed.len()];
     let mut slices: HashMap<Value, Vec<Slice>> = HashMap::new();
     for &(value, cotangent) in seeds {
         accumulate(graph, &mut cotangents, value, cotangent)?;
     }
-    for i in (from..needed.len()).rev() {
+    for i in (0..needed.len()).rev() {
         let value = graph.inner.borrow().value(i);
         if let Some(parts) = slices.remove(&value) {
             let joined = join_slices(graph, value, parts)?;
             accumulate(graph, &mut cotangents, value, joined)?;
         }
-        if !needed[i] || targets.contains(&value) {
+        if !leads(&graph.inner.borrow(), i, &needed) {
             continue;
         }
         let origin = graph.inner.borrow().values[i].origin.clone();
@@ -209,10 +248,11 @@ fn from_body(cx: &Vjp<'_>, op: &dyn ops::Op) -> Result<Vec<Option<Value>>, Stop>
         ))
         .into());
     };
-    let outputs = body(op, cx.graph, cx.inputs)?;
+    let inputs = independent(cx.graph, cx.inputs);
+    let outputs = body(op, cx.graph, &inputs)?;
     let seeds: Vec<(Value, Value)> =
         outputs.iter().zip(cx.cotangents).filter_map(|(&o, c)| c.map(|c| (o, c))).collect();
-    let mut back = pullback(cx.graph, &seeds, cx.inputs, 0)?;
+    let mut back = pullback(cx.graph, &seeds, &inputs)?;
     // A value that is passed twice has one cotangent, which must count once.
     for (i, cotangent) in back.iter_mut().enumerate() {
         if cx.inputs[..i].contains(&cx.inputs[i]) {
@@ -220,6 +260,17 @@ fn from_body(cx: &Vjp<'_>, op: &dyn ops::Op) -> Result<Vec<Option<Value>>, Stop>
         }
     }
     Ok(back)
+}
+
+/// The arguments of an op as values of which none is made of another: its gradient is with respect to each by itself.
+fn independent(graph: &Graph, arguments: &[Value]) -> Vec<Value> {
+    let needed = reach(graph, arguments);
+    let mut inner = graph.inner.borrow_mut();
+    if !arguments.iter().any(|v| leads(&inner, v.index(), &needed)) {
+        return arguments.to_vec();
+    }
+    // What the body makes of them is then no value that lies between them.
+    arguments.iter().map(|&v| inner.apart(v)).collect()
 }
 
 fn through_view(graph: &Graph, of: Value, view: &View, cotangent: Value) -> Result<Value, Error> {

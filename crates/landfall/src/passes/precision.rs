@@ -71,7 +71,8 @@ impl Mixed {
         self.graph
     }
 
-    /// A value of the f32 graph in the new one, in its original dtype.
+    /// A value of the f32 graph in the new one, in its original dtype. Its gradient ([`grad`](crate::grad)) is that of all copies
+    /// that ops read.
     ///
     /// # Errors
     /// A value of another graph.
@@ -79,7 +80,12 @@ impl Mixed {
     pub fn value(&self, value: Value) -> Result<Value, Error> {
         let own = self.source.owns(0, value);
         own.map_err(|rule| rule.of("mixed precision", &[], None, Some(std::panic::Location::caller())))?;
-        self.in_dtype(value, self.source.info(value).spec.dtype)
+        let given = self.in_dtype(value, self.source.info(value).spec.dtype)?;
+        let cast = self.cast.borrow();
+        let held = cast.iter().filter(|((of, _), _)| *of == value).map(|(_, copy)| *copy);
+        let copy = held.chain([self.made[value.index()]]).find(|copy| *copy != given);
+        self.graph.inner.borrow_mut().copies.extend(copy.map(|copy| (given, copy)));
+        Ok(given)
     }
 
     fn rewrite(&mut self, compute: DType, products: Precision, low: &[bool]) -> Result<(), Error> {
@@ -186,7 +192,7 @@ impl Mixed {
                 self.graph.view_again(self.in_dtype(*of, dtype)?, view, info.spec.shape)?
             }
             Origin::Input | Origin::Slab | Origin::Node { .. } | Origin::View { .. } => {
-                let cast = self.graph.cast(new, dtype)?;
+                let cast = self.graph.recast(new, dtype)?;
                 if let Some(name) = &info.name {
                     self.graph.inner.borrow_mut().values[cast.index()].name =
                         Some(format!("{name} ({dtype})"));

@@ -47,7 +47,7 @@ pub trait Axes {
     /// Their indices in a shape of this rank.
     ///
     /// # Errors
-    /// [`Rule::Axis`] if there is no such axis.
+    /// [`Rule::Axis`] if there is no such axis; [`Rule::AxisTwice`] if one is named twice.
     fn indices(&self, rank: usize) -> Result<Vec<usize>, Rule>;
 }
 
@@ -59,8 +59,14 @@ impl<A: Axis> Axes for A {
 
 impl<A: Axis> Axes for &[A] {
     fn indices(&self, rank: usize) -> Result<Vec<usize>, Rule> {
-        self.iter().map(|a| a.index(rank)).collect()
+        let all = self.iter().map(|a| a.index(rank)).collect::<Result<Vec<_>, _>>()?;
+        twice(&all).map_or(Ok(all), |axis| Err(Rule::AxisTwice { axis }))
     }
+}
+
+/// The first axis that is named twice, if one is.
+pub(crate) fn twice(axes: &[usize]) -> Option<usize> {
+    axes.iter().enumerate().find(|(i, axis)| axes[..*i].contains(axis)).map(|(_, axis)| *axis)
 }
 
 impl<A: Axis, const N: usize> Axes for [A; N] {

@@ -93,7 +93,7 @@ dtypes! {
     I64 = "i64", i64, i64, Int, epsilon 0.0, safetensors "I64";
     /// 8-bit unsigned integer.
     U8 = "u8", u8, u8, Int, epsilon 0.0, safetensors "U8";
-    /// Boolean, one byte, 0 or 1.
+    /// Boolean, one byte: 0 or 1. Ops write no other, and read every other that memory of others holds as 1.
     Bool = "bool", u8, u8, Bool, epsilon 0.0, safetensors "BOOL";
 }
 
@@ -160,11 +160,24 @@ fn to_odd(x: f64) -> f32 {
     f32::from_bits(below | 1)
 }
 
+/// An integer rounded to odd, as [`to_odd`] rounds an f64.
+#[inline(always)]
+fn integer_to_odd(x: i64) -> f32 {
+    let near = x as f32;
+    // Whole, and at most 2⁶³.
+    let (whole, x) = (near as i128, i128::from(x));
+    if whole == x {
+        return near;
+    }
+    let below = if whole.abs() > x.abs() { near.to_bits() - 1 } else { near.to_bits() };
+    f32::from_bits(below | 1)
+}
+
 element! {
     f32, F32, f32, |x| x, |x| x, |x| x as f32, f64::from, |x| x as i64, |x| x as f32;
     f64, F64, f64, |x| x, |x| x, |x| x, |x| x, |x| x as i64, |x| x as f64;
-    bf16, BF16, f32, bf16::to_f32, bf16::from_f32, |x| bf16::from_f32(to_odd(x)), f64::from, |x| x.to_f32() as i64, |x| bf16::from_f32(to_odd(x as f64));
-    f16, F16, f32, f16::to_f32, f16::from_f32, |x| f16::from_f32(to_odd(x)), f64::from, |x| x.to_f32() as i64, |x| f16::from_f32(to_odd(x as f64));
+    bf16, BF16, f32, bf16::to_f32, bf16::from_f32, |x| bf16::from_f32(to_odd(x)), f64::from, |x| x.to_f32() as i64, |x| bf16::from_f32(integer_to_odd(x));
+    f16, F16, f32, f16::to_f32, f16::from_f32, |x| f16::from_f32(to_odd(x)), f64::from, |x| x.to_f32() as i64, |x| f16::from_f32(integer_to_odd(x));
     i32, I32, i32, |x| x, |x| x, |x| x as i32, f64::from, i64::from, |x| x as i32;
     i64, I64, i64, |x| x, |x| x, |x| x as i64, |x| x as f64, |x| x, |x| x;
     u8, U8, u8, |x| x, |x| x, |x| x as u8, f64::from, i64::from, |x| x as u8;

@@ -32,17 +32,15 @@ impl HostTensor {
     /// A tensor with this data.
     ///
     /// # Errors
-    /// [`Rule::Elements`] if the number of elements differs, [`Rule::Number`] if the dtype is an integer type and a
-    /// number is not one of its values.
+    /// [`Rule::Elements`] if the number of elements differs, [`Rule::Number`] if the dtype does not hold a number: an integer type
+    /// one that is not one of its values, a float type one beyond its largest.
     #[track_caller]
     pub fn new(dtype: DType, shape: impl Into<Shape>, data: Vec<f64>) -> Result<Self, OpError> {
         let spec = Spec::new(dtype, shape);
         counted(spec, data.len())?;
-        if !dtype.is_float() {
-            let holds = |x: f64| Number::Float(x).held_by(dtype).is_ok();
-            if let Some((index, &value)) = data.iter().enumerate().find(|(_, x)| !holds(**x)) {
-                return Err(refused(spec, Rule::Number { index, value, dtype }));
-            }
+        let holds = |x: f64| Number::Float(x).held_by(dtype).is_ok();
+        if let Some((index, &value)) = data.iter().enumerate().find(|(_, x)| !holds(**x)) {
+            return Err(refused(spec, Rule::Number { index, value, dtype }));
         }
         Ok(Self { spec, data, ints: Vec::new() })
     }
@@ -114,7 +112,10 @@ impl HostTensor {
         if spec.dtype == DType::I64 {
             return Self::from_ints(spec.shape, read(bytes, |v: i64| v));
         }
-        let data = with_dtype!(any spec.dtype, T => read(bytes, T::to_f64));
+        let data = match spec.dtype {
+            DType::Bool => read(bytes, |byte: u8| f64::from(u8::from(byte != 0))),
+            dtype => with_dtype!(any dtype, T => read(bytes, T::to_f64)),
+        };
         Ok(Self { spec, data, ints: Vec::new() })
     }
 

@@ -136,7 +136,7 @@ pub trait Math:
     #[must_use]
     fn round(self) -> Self;
 
-    /// The remainder with the sign of `divisor`, exact before its sign is chosen; NaN if `divisor` is 0. Not vectorised.
+    /// The remainder with the sign of `divisor`, 0 too, exact before its sign is chosen; NaN if `divisor` is 0. Not vectorised.
     #[must_use]
     fn rem(self, divisor: Self) -> Self;
 
@@ -238,7 +238,13 @@ macro_rules! math {
             #[inline(always)]
             fn rem(self, divisor: Self) -> Self {
                 let r = self % divisor;
-                if r != 0.0 && (r < 0.0) != (divisor < 0.0) { r + divisor } else { r }
+                if r == 0.0 {
+                    $t::copysign(0.0, divisor)
+                } else if (r < 0.0) != (divisor < 0.0) {
+                    r + divisor
+                } else {
+                    r
+                }
             }
             #[inline(always)]
             fn max(self, other: Self) -> Self {

@@ -19,6 +19,7 @@ mod rule;
 mod shape;
 
 pub(crate) use ancestors::Ancestors;
+pub(crate) use axes::twice;
 pub use axes::{All, Axes, Axis, Keep};
 pub use block::{Block, StoredId};
 pub(crate) use dtype::with_dtype;

@@ -1,6 +1,6 @@
 //! A number for elements of any dtype: a whole one stays exact, which of an `f64` ends at 2⁵³.
 
-use super::{DType, Rule};
+use super::{DType, Element, Rule};
 use std::fmt;
 
 /// A number that a caller gives for elements of a dtype: [`Graph::scalar`](crate::Graph::scalar) and others take integers and floats.
@@ -55,13 +55,13 @@ impl Number {
         }
     }
 
-    /// That a dtype of integers has the number; a float dtype rounds it.
+    /// That a dtype holds the number: one of integers has it, a float dtype rounds it to a number that is infinite only if it is.
     ///
     /// # Errors
     /// [`Rule::AttributeValue`] with the number and the dtype.
     pub fn held_by(self, dtype: DType) -> Result<(), Rule> {
         let (least, greatest, takes) = match dtype {
-            DType::F32 | DType::F64 | DType::BF16 | DType::F16 => return Ok(()),
+            DType::F32 | DType::F64 | DType::BF16 | DType::F16 => return self.rounded_by(dtype),
             DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX), "an integer that i32 holds"),
             DType::I64 => (i64::MIN, i64::MAX, "an integer that i64 holds"),
             DType::U8 => (0, 255, "an integer from 0 to 255, which u8 holds"),
@@ -77,6 +77,25 @@ impl Number {
         if held {
             return Ok(());
         }
+        Err(Rule::AttributeValue { name: "value", value: self.to_string(), takes, choices: &[] })
+    }
+
+    /// That a float dtype rounds the number to a finite one, if it is finite.
+    fn rounded_by(self, dtype: DType) -> Result<(), Rule> {
+        let nearest = crate::with_dtype!(any dtype, T => match self {
+            Self::Int(value) => T::from_i64(value).to_f64(),
+            Self::Float(value) => T::from_f64(value).to_f64(),
+        });
+        if nearest.is_finite() || !self.near().is_finite() {
+            return Ok(());
+        }
+        let takes = match dtype {
+            DType::F16 => "at most 65504 in size, the largest of f16, or infinite",
+            DType::BF16 => "at most 3.3895314e38 in size, the largest of bf16, or infinite",
+            DType::F32 | DType::F64 | DType::I32 | DType::I64 | DType::U8 | DType::Bool => {
+                "at most 3.4028235e38 in size, the largest of f32, or infinite"
+            }
+        };
         Err(Rule::AttributeValue { name: "value", value: self.to_string(), takes, choices: &[] })
     }
 }
@@ -108,6 +127,8 @@ mod tests {
         assert!(!holds(Number::Float(0.5), DType::I32) && !holds(Number::Int(1 << 31), DType::I32));
         assert!(!holds(Number::Int(256), DType::U8) && !holds(Number::Float(f64::INFINITY), DType::U8));
         assert!(!holds(Number::Int(2), DType::Bool) && holds(Number::Float(f64::INFINITY), DType::F16));
+        assert!(!holds(Number::Int(70_000), DType::F16) && !holds(Number::Float(65_520.0), DType::F16));
+        assert!(holds(Number::Float(65_519.0), DType::F16) && !holds(Number::Float(1e39), DType::F32));
         let told = Number::Int(300).held_by(DType::U8).expect_err("too large").to_string();
         assert_eq!(told, "value is 300; it must be an integer from 0 to 255, which u8 holds");
     }

@@ -21,6 +21,8 @@ pub enum Rule {
     Name { kind: &'static str, name: String },
     #[error("axis is {axis}, the rank is {rank}; axis must be < rank and at least −rank")]
     Axis { axis: isize, rank: usize },
+    #[error("axis {axis} is named twice; each axis must be named once")]
+    AxisTwice { axis: usize },
     #[error("arg {arg} has rank {rank}; it must be {expected}")]
     Rank { arg: usize, rank: usize, expected: &'static str },
     #[error("arg {} axis {} is {}, arg {} axis {} is {}; they must be equal", .lhs.0, .lhs.1, .lhs.2, .rhs.0, .rhs.1, .rhs.2)]

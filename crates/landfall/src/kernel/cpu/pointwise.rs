@@ -22,6 +22,19 @@ const GRAIN: usize = 32 * 1024;
 trait Tile: Copy + Default + PartialEq + Send + Sync {
     fn constant(c: f64) -> Self;
     fn load<T: Element>(x: T) -> Self;
+    /// 1 of a byte that is not 0.
+    #[inline(always)]
+    fn truth(x: u8) -> Self {
+        Self::load(u8::from(x != 0))
+    }
+    /// An integer for a result of fewer bits than f64 has, so that the two roundings are one.
+    #[inline(always)]
+    fn traced(x: i64) -> Self {
+        // Beyond 2⁵³ the low bits leave a trace in bit 10, if any is set: what is left fits f64.
+        let low = (1 << 10) - 1;
+        let short = (x & !low) | i64::from(x & low != 0) << 10;
+        Self::load(if x.unsigned_abs() >> 53 == 0 { x } else { short })
+    }
     fn store<T: Element>(self) -> T;
     fn unary(f: Unary, x: &[Self; TILE], out: &mut [Self; TILE]);
     fn binary(f: Binary, a: &[Self; TILE], b: &[Self; TILE], out: &mut [Self; TILE]);
@@ -151,23 +164,28 @@ enum Source<'a> {
     I32(View<'a, i32>),
     I64(View<'a, i64>),
     U8(View<'a, u8>),
+    Bool(View<'a, u8>),
     /// Aliases the output.
     InPlace,
+    /// The same, of truth values.
+    InPlaceBool,
 }
 
 impl<'a> Source<'a> {
     fn of(call: &Call<'a>, i: usize) -> Result<Self, Rule> {
+        let dtype = call.dtype(i)?;
         if call.in_place(i).is_some() {
-            return Ok(Self::InPlace);
+            return Ok(if dtype == DType::Bool { Self::InPlaceBool } else { Self::InPlace });
         }
-        Ok(match call.dtype(i)? {
+        Ok(match dtype {
             DType::F32 => Self::F32(call.input(i)?),
             DType::F64 => Self::F64(call.input(i)?),
             DType::BF16 => Self::Bf16(call.input(i)?),
             DType::F16 => Self::F16(call.input(i)?),
             DType::I32 => Self::I32(call.input(i)?),
             DType::I64 => Self::I64(call.input(i)?),
-            DType::U8 | DType::Bool => Self::U8(call.input(i)?),
+            DType::U8 => Self::U8(call.input(i)?),
+            DType::Bool => Self::Bool(call.input(i)?),
         })
     }
 
@@ -179,8 +197,8 @@ impl<'a> Source<'a> {
             Self::F16(v) => *v.layout(),
             Self::I32(v) => *v.layout(),
             Self::I64(v) => *v.layout(),
-            Self::U8(v) => *v.layout(),
-            Self::InPlace => return None,
+            Self::U8(v) | Self::Bool(v) => *v.layout(),
+            Self::InPlace | Self::InPlaceBool => return None,
         })
     }
 
@@ -195,16 +213,24 @@ impl<'a> Source<'a> {
         out: &mut [A],
     ) {
         match self {
-            Self::F32(v) => load(v.data(), layout, from, out),
-            Self::F64(v) => load(v.data(), layout, from, out),
-            Self::Bf16(v) => load(v.data(), layout, from, out),
-            Self::F16(v) => load(v.data(), layout, from, out),
-            Self::I32(v) => load(v.data(), layout, from, out),
-            Self::I64(v) => load(v.data(), layout, from, out),
-            Self::U8(v) => load(v.data(), layout, from, out),
+            Self::F32(v) => load(v.data(), layout, from, out, A::load),
+            Self::F64(v) => load(v.data(), layout, from, out, A::load),
+            Self::Bf16(v) => load(v.data(), layout, from, out, A::load),
+            Self::F16(v) => load(v.data(), layout, from, out, A::load),
+            Self::I32(v) => load(v.data(), layout, from, out, A::load),
+            Self::I64(v) if T::DTYPE.is_float() && T::DTYPE != DType::F64 => {
+                load(v.data(), layout, from, out, A::traced);
+            }
+            Self::I64(v) => load(v.data(), layout, from, out, A::load),
+            Self::U8(v) => load(v.data(), layout, from, out, A::load),
+            Self::Bool(v) => load(v.data(), layout, from, out, A::truth),
             Self::InPlace => {
                 let own = target.read();
-                load(own.data(), own.layout(), at, out);
+                load(own.data(), own.layout(), at, out, A::load);
+            }
+            Self::InPlaceBool => {
+                let own = target.read();
+                load(own.data(), own.layout(), at, out, |x: T| A::truth(u8::from(x.to_i64() != 0)));
             }
         }
     }
@@ -238,16 +264,16 @@ pub(crate) fn pieces(
 }
 
 #[inline(always)]
-fn load<A: Tile, T: Element>(data: &[T], layout: &Layout, from: usize, out: &mut [A]) {
+fn load<A: Tile, T: Element>(data: &[T], layout: &Layout, from: usize, out: &mut [A], of: impl Fn(T) -> A) {
     pieces(layout, from, out.len(), |at, start, n, stride| {
         let out = &mut out[at..at + n];
         match stride {
             1 => {
                 isa::read_ahead(data, start + AHEAD, n);
-                out.iter_mut().zip(&data[start..start + n]).for_each(|(o, &x)| *o = A::load(x));
+                out.iter_mut().zip(&data[start..start + n]).for_each(|(o, &x)| *o = of(x));
             }
-            0 => out.fill(A::load(data[start])),
-            s => out.iter_mut().enumerate().for_each(|(j, o)| *o = A::load(data[start + j * s])),
+            0 => out.fill(of(data[start])),
+            s => out.iter_mut().enumerate().for_each(|(j, o)| *o = of(data[start + j * s])),
         }
     });
 }

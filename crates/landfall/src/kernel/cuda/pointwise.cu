@@ -1,6 +1,25 @@
 // One element of the result from the same element of each argument: `evaluate`, in the arithmetic type A.
 
-#define ELEMENT(i) A(widen(v##i.v[k]))
+// An element of type T for a result of type R. Of truth values every byte but 0 is 1.
+template <class T, class R, bool TRUTH> struct Argument {
+    DEVICE static A of(T x) { return TRUTH ? A(widen(x) != 0) : A(widen(x)); }
+};
+// A 64-bit integer for a result of fewer bits than double has: beyond 2^53 its low bits leave a trace in bit 10, if any is set, so
+// that the two roundings are one.
+DEVICE double traced(i64 x) {
+    const i64 low = (1 << 10) - 1;
+    i64 size = x < 0 ? ~x : x;
+    return double(size >> 53 == 0 ? x : (x & ~low) | i64((x & low) != 0) << 10);
+}
+#define TRACED(R)                                            \
+    template <bool TRUTH> struct Argument<i64, R, TRUTH> {   \
+        DEVICE static A of(i64 x) { return A(traced(x)); }   \
+    };
+TRACED(float)
+TRACED(bf16)
+TRACED(f16)
+#define ARGUMENT(i, x) Argument<T##i, TO, bool(TRUTHS >> i & 1)>::of(x)
+#define ELEMENT(i) ARGUMENT(i, v##i.v[k])
 #define WORD(stream) w##stream.v[k]
 
 // Once in the code, and not for each element.
@@ -47,7 +66,7 @@ KERNEL(contiguous) {
         return;
     }
     for (u64 at = first; at < n; at++) {
-#define TAIL(i) A(widen(x##i[(uniform >> i & 1) ? 0 : at]))
+#define TAIL(i) ARGUMENT(i, x##i[(uniform >> i & 1) ? 0 : at])
 #define TAIL_WORD(stream) word_of(cursor, cursor.stride.v[0], stream##u, at)
         out[at] = narrow<TO>(EVALUATE(TAIL, TAIL_WORD));
     }

@@ -151,6 +151,8 @@ fn issue(
     module.bind("TO", out.dtype());
     module.bind("A", arithmetic);
     module.set("VECTOR", vector as u64);
+    let truth = |(i, o): (usize, &Operand)| u64::from(o.dtype() == DType::Bool) << i;
+    module.set("TRUTHS", inputs.iter().enumerate().map(truth).sum());
     // Functions that are exact to f32 would be rounded to far less.
     module.set("COARSE", u64::from(widest <= 2));
 

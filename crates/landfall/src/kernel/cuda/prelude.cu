@@ -149,10 +149,11 @@ template <class A> DEVICE A difference_of(A a, A b) { return a - b; }
 template <class A> DEVICE A product_of(A a, A b) { return a * b; }
 template <class A> DEVICE A negative_of(A a) { return -a; }
 template <class A> DEVICE A magnitude_of(A a) { return fabs(a); }
-// The remainder with the sign of the divisor.
+// The remainder with the sign of the divisor, 0 too.
 template <class A> DEVICE A remainder_of(A a, A b) {
     A r = fmod(a, b);
-    return r != A(0) && (r < A(0)) != (b < A(0)) ? r + b : r;
+    if (r == A(0)) return copysign(A(0), b);
+    return (r < A(0)) != (b < A(0)) ? r + b : r;
 }
 template <class A> DEVICE A floor_of(A a) { return floor(a); }
 template <class A> DEVICE A ceil_of(A a) { return ceil(a); }

@@ -161,6 +161,7 @@ impl Op for CosineAttention {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let args: [Spec; 2] = rules::arity(self, args)?;
+        rules::at_least_0("eps", self.eps)?;
         check(&args)?;
         let qkv = args[0];
         let lse = Spec { dtype: qkv.dtype.accumulate(), shape: levels_of(&qkv.shape) };
@@ -240,6 +241,7 @@ impl Tested for CosineAttention {
         let any = |n, e| vec![SampleArg::any([2, n, 3, 2, e]), SampleArg::any([2])];
         let bad = |args, text| Sample::bad(*self, args, text);
         let whole = SampleArg::with(Some(DType::I32), [2], Data::Int(0, 5));
+        all.push(Sample::bad(Self { eps: -1.0 }, any(4, 4), "eps is -1; it must be finite and at least 0"));
         all.extend([
             bad(any(33, 4), "number of tokens is 33; it must be at most 32"),
             bad(any(4, 129), "number of features is 129; it must be at most 128"),

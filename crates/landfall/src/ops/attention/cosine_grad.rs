@@ -39,6 +39,7 @@ impl Op for CosineAttentionGrad {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let args: [Spec; 5] = rules::arity(self, args)?;
+        rules::at_least_0("eps", self.eps)?;
         check(&args)?;
         for arg in [2, 4] {
             rules::same_dtype(&args, 0, arg)?;

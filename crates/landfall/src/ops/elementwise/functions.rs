@@ -165,7 +165,7 @@ pointwise! {
         })
     });
 
-    /// `out = lhs − ⌊lhs / rhs⌋ · rhs`: the remainder with the sign of `rhs`, as `%` in Python, numpy and PyTorch. Of
+    /// `out = lhs − ⌊lhs / rhs⌋ · rhs`: the remainder with the sign of `rhs`, 0 too, as `%` in Python and numpy. Of
     /// integers 0 where `rhs` is 0, of floats NaN. Gradients: `cotangent` and `−cotangent · ⌊lhs / rhs⌋`.
     Rem "rem" [lhs, rhs] number in (-1.9, -1.1), (2.0, 3.0);
     expression |e, a, b| e.binary(Binary::Rem, a, b);

@@ -120,7 +120,7 @@ impl Op for Cast {
         }
         Grad::Rule(|_, cx| {
             let dtype = cx.graph.spec(cx.inputs[0]).dtype;
-            Ok(vec![if dtype.is_float() { Some(cx.graph.cast(cotangent(cx)?, dtype)?) } else { None }])
+            Ok(vec![if dtype.is_float() { Some(cx.graph.recast(cotangent(cx)?, dtype)?) } else { None }])
         })
     }
     fn mixing(&self) -> Mixing {
@@ -327,8 +327,8 @@ impl Tested for Compare {
 op_attributes! {
     /// `out = value` everywhere.
     ///
-    /// No arguments. Result: `spec`, any dtype and shape. Disjoint. Not differentiable. Errors: a value that an integer dtype
-    /// does not hold.
+    /// No arguments. Result: `spec`, any dtype and shape. Disjoint. Not differentiable. Errors: a value that the dtype does not
+    /// hold: one that is no integer of an integer dtype, or one that is finite and beyond the largest of a float dtype.
     #[derive(Debug, Clone, Copy)]
     pub struct Fill() {
         /// Dtype and shape of the result.
@@ -385,6 +385,9 @@ impl Tested for Fill {
             bad(DType::I32, 0.5),
             bad(DType::Bool, 2.0),
             bad(DType::I64, f64::NAN),
+            bad(DType::F16, 70_000.0),
+            bad(DType::F32, -1e39),
+            bad(DType::BF16, 3.4e38),
         ]);
         all
     }

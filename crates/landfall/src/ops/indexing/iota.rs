@@ -389,17 +389,19 @@ impl Graph {
         self.sub(self.scalar(first, n as f64)?, first)
     }
 
-    /// Draws from a normal distribution with mean 0 and standard deviation 1, by Box and Muller's transform of two uniform draws
-    /// ([`ops::Uniform`]) of the cursor's random numbers.
+    /// Draws from a normal distribution with mean 0 and standard deviation 1, by Box and Muller's transform of uniform draws
+    /// ([`ops::Uniform`]), two for each element, all of this one stream of the cursor's random numbers.
     ///
     /// # Errors
     /// As of [`ops::Uniform`]; a float dtype.
     #[track_caller]
     pub fn normal(&self, spec: Spec, stream: u32, cursor: Value) -> Result<Value, Error> {
         // In f32 at least: a draw that a narrow dtype rounds to 1 would give the logarithm of 0.
-        let wide = Spec { dtype: spec.dtype.accumulate(), ..spec };
-        let draw = |stream| self.op1(ops::Uniform { spec: wide, low: 0.0, high: 1.0, stream }, &[cursor]);
-        let (u, v) = (self.affine(draw(stream)?, -1.0, 1.0)?, draw(stream.wrapping_add(1))?);
+        let n = spec.shape.elements();
+        let wide = Spec::new(spec.dtype.accumulate(), [n.saturating_mul(2)]);
+        let drawn = self.op1(ops::Uniform { spec: wide, low: 0.0, high: 1.0, stream }, &[cursor])?;
+        let half = |start| self.reshape(self.slice(drawn, 0, start, n)?, spec.shape);
+        let (u, v) = (self.affine(half(0)?, -1.0, 1.0)?, half(n)?);
         let radius = self.sqrt(self.affine(self.ln(u)?, -2.0, 0.0)?)?;
         let drawn = self.mul(radius, self.cos(self.affine(v, std::f64::consts::TAU, 0.0)?)?)?;
         self.cast(drawn, spec.dtype)

@@ -85,6 +85,7 @@ impl Op for BatchNorm {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let args: [Spec; 3] = rules::arity(self, args)?;
+        rules::at_least_0("eps", self.eps)?;
         rules::float(&args, &[0])?;
         let x = args[0];
         if x.shape.rank() == 0 {
@@ -158,6 +159,7 @@ impl Tested for BatchNorm {
         let shapes = SHAPES.iter().filter_map(|s| Shape::new(s));
         let mut all: Vec<Sample> = shapes.map(|s| Sample::new(Self { eps: 1e-5 }, args(&s))).collect();
         all.push(Sample::new(Self { eps: 0.1 }, args(&[6, 16].into())));
+        all.push(Sample::bad(Self { eps: f64::NAN }, args(&[6, 16].into()), "eps is NaN; it must be finite"));
         // A mean far from zero: E[x²] − E[x]² would lose the variance.
         let far = vec![SampleArg::range([90, 3], 20.0, 21.0), SampleArg::any([3]), SampleArg::any([3])];
         all.push(Sample::new(Self { eps: 1e-5 }, far));
@@ -206,6 +208,7 @@ impl Op for BatchNormGrad {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let args: [Spec; 5] = rules::arity(self, args)?;
+        rules::at_least_0("eps", self.eps)?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         affine_dtype(&args, 0, 2)?;

@@ -93,6 +93,7 @@ impl Op for L2Norm {
         "l2_norm"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        rules::at_least_0("eps", self.eps)?;
         if self.scaled {
             let args: [Spec; 2] = rules::arity(self, args)?;
             check(&args, 0)?;
@@ -170,6 +171,8 @@ impl Tested for L2Norm {
         all.push(Sample::bad(scaled, empty, "size of the axis of a scaled row is 0"));
         all.push(Sample::new(*self, vec![SampleArg::with(None, [3, 40], Data::Wide)]));
         all.push(Sample::bad(*self, vec![SampleArg::any([])], "arg 0 has rank 0; it must be at least 1"));
+        let below = Self { eps: -1e-6, ..*self };
+        all.push(Sample::bad(below, vec![SampleArg::any([4, 8])], "eps is -0.000001; it must be finite"));
         let ints = SampleArg::with(Some(DType::I32), [3], Data::Int(0, 5));
         all.push(Sample::bad(*self, vec![ints], "it must be f32, f64, bf16 or f16"));
         all.push(Sample::bad(*self, vec![], "takes 1 argument (x), got 0"));
@@ -228,6 +231,7 @@ impl Op for L2NormGrad {
         "l2_norm_grad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        rules::at_least_0("eps", self.eps)?;
         let rows = |args: &[Spec]| {
             check(args, 0)?;
             rules::same_dtype(args, 0, 1)?;

@@ -91,6 +91,7 @@ impl Op for LayerNorm {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let args: [Spec; 3] = rules::arity(self, args)?;
+        rules::at_least_0("eps", self.eps)?;
         rules::float(&args, &[0])?;
         let x = args[0];
         if x.shape.rank() == 0 {
@@ -161,6 +162,11 @@ impl Tested for LayerNorm {
             .map(|s| Sample::new(Self { eps: 1e-5 }, args(&s)))
             .collect();
         all.push(Sample::new(Self { eps: 0.1 }, args(&[6, 16].into())));
+        all.push(Sample::bad(
+            Self { eps: -1.0 },
+            args(&[6, 16].into()),
+            "eps is -1; it must be finite and at least 0",
+        ));
         // A mean far from zero: E[x²] − E[x]² would lose the variance.
         let far = vec![SampleArg::range([5, 64], 20.0, 21.0), SampleArg::any([64]), SampleArg::any([64])];
         all.push(Sample::new(Self { eps: 1e-5 }, far));

@@ -57,6 +57,9 @@ impl Op for RunningUpdate {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let args: [Spec; 3] = rules::arity(self, args)?;
+        if !(0.0..=1.0).contains(&self.momentum) {
+            return Err(Rule::Attribute { name: "momentum", value: self.momentum, expected: "in [0, 1]" });
+        }
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         rules::same_shape(&args, 0, 1)?;
@@ -115,6 +118,10 @@ impl Tested for RunningUpdate {
         let mut bad = args(4, 1.0);
         bad[2] = SampleArg::with(Some(DType::F32), [], Data::Exact(vec![1.0]));
         all.push(Sample::bad(*self, bad, "it must be bool"));
+        for momentum in [-0.1, 1.5, f64::NAN] {
+            let outside = Self { momentum, unbiased_count: None };
+            all.push(Sample::bad(outside, args(4, 1.0), "it must be in [0, 1]"));
+        }
         all
     }
 }

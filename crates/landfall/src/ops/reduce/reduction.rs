@@ -20,7 +20,9 @@ use crate::kernel::cpu::pointwise::pieces;
 use crate::kernel::cpu::{Call, Chunks, View, isa, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::elementwise::scalar::{Compare, Comparison};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec};
+use crate::values::{
+    DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec, twice,
+};
 
 op_list! { Reduce; Reduction }
 
@@ -78,10 +80,14 @@ op_attributes! {
 #[derive(Debug, Clone, Copy)]
 struct Axes(u16);
 
+/// The bit that stands beside an axis that was named twice, which `infer` refuses.
+const TWICE: usize = 14;
+
 impl Axes {
     fn of(axes: &[usize]) -> Self {
         // An axis beyond the largest rank keeps a bit of its own, which `infer` refuses.
-        Self(axes.iter().fold(0, |m, &a| m | 1 << a.min(15)))
+        let set = |axes: &[usize]| axes.iter().fold(0, |m, &a| m | 1 << a.min(15));
+        Self(twice(axes).map_or_else(|| set(axes), |axis| set(&[axis, TWICE])))
     }
 
     fn has(self, axis: usize) -> bool {
@@ -92,7 +98,7 @@ impl Axes {
 impl AttributeType for Axes {
     const TAKES: &'static str = "axes";
     fn value(&self) -> AttributeValue {
-        AttributeValue::Ints((0..16).filter(|&a| self.has(a)).map(|a| a as i64).collect())
+        AttributeValue::Ints((0..16).filter(|&a| a != TWICE && self.has(a)).map(|a| a as i64).collect())
     }
     fn from_value(value: &AttributeValue) -> Option<Self> {
         match value {
@@ -174,6 +180,10 @@ impl Op for Reduce {
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let args: [Spec; 1] = rules::arity(self, args)?;
         let rank = args[0].shape.rank();
+        if self.reduces(TWICE) {
+            let axis = (0..16).find(|&a| a != TWICE && self.reduces(a)).unwrap_or(TWICE);
+            return Err(Rule::AxisTwice { axis });
+        }
         if let Some(axis) = (rank..16).find(|&a| self.reduces(a)) {
             return Err(Rule::Axis { axis: axis as isize, rank });
         }

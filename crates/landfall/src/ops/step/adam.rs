@@ -64,11 +64,8 @@ impl Op for Adam {
                 return Err(Rule::Attribute { name, value, expected: "in [0, 1)" });
             }
         }
-        for (name, value) in [("eps", self.eps), ("weight_decay", self.weight_decay)] {
-            if !(0.0..f64::INFINITY).contains(&value) {
-                return Err(Rule::Attribute { name, value, expected: "finite and at least 0" });
-            }
-        }
+        rules::at_least_0("eps", self.eps)?;
+        rules::at_least_0("weight_decay", self.weight_decay)?;
         rules::float(&args, &[0])?;
         if param.shape.rank() != 1 {
             return Err(Rule::Rank { arg: 0, rank: param.shape.rank(), expected: "1" });
