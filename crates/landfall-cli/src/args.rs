@@ -279,6 +279,9 @@ pub(crate) struct Evaluate {
     /// Column that names the series of each row, or columns (baselines).
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) series_id: Option<Vec<String>>,
+    /// Decimal mark of numbers: . or , (baselines).
+    #[arg(long, value_name = "C", value_parser = reading::decimal)]
+    pub(crate) decimal: Option<char>,
     /// Columns to use, in this order (baselines).
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,

@@ -3,7 +3,7 @@
 /// Most names that a message offers.
 const MOST: usize = 3;
 
-/// The names nearest to another one, of which at most a third of the letters differ, and those that begin with it or with which it
+/// The names nearest to another one, of which at most two letters of five differ, and those that begin with it or with which it
 /// begins; the nearest first.
 #[must_use]
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
@@ -16,7 +16,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         let other = plain(known);
         let (distance, longer) = (distance(&own, &other), own.len().max(other.len()));
         let begins = own.len().min(other.len()) > 2 && (own.starts_with(&other) || other.starts_with(&own));
-        (distance * 3 <= longer || begins).then_some((distance, known))
+        (distance * 5 <= longer * 2 || begins).then_some((distance, known))
     };
     let mut near: Vec<(usize, &str)> = known.into_iter().filter_map(near).collect();
     near.sort_by_key(|(distance, _)| *distance);

@@ -44,7 +44,7 @@ fn one_of(text: &str, known: &[char], rule: &str) -> Result<char, String> {
     }
 }
 
-fn decimal(text: &str) -> Result<char, String> {
+pub(super) fn decimal(text: &str) -> Result<char, String> {
     one_of(text, &['.', ','], "give . or ,")
 }
 

@@ -31,7 +31,9 @@ impl Roles {
         };
         let given = options.series_id.iter().flatten().map(field).collect::<Result<Vec<_>, _>>()?;
         let requested = options.columns.as_deref().unwrap_or_default();
-        let wanted = |name: &String| requested.contains(name) || options.categorical.contains(name);
+        let wanted = |name: &String| {
+            requested.contains(name) || options.categorical.contains(name) || options.named.contains(name)
+        };
         let asked = (0..sheet.names.len()).filter(|field| wanted(&sheet.column_name(*field)));
         let mut taken: Vec<usize> = given.iter().copied().chain(asked).collect();
         let source = find_columns(sheet, options, &taken)?;
@@ -101,7 +103,7 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     let mut notes = std::mem::take(&mut sheet.notes);
     notes.extend(source.and_then(|source| source.dates.note.clone()));
     notes.extend(columns.notes);
-    notes.extend(counted.map(|field| {
+    notes.extend(counted.filter(|_| options.columns.is_none()).map(|field| {
         format!("column `{}` left out: it counts the rows of each series", sheet.column_name(field))
     }));
     let names: Vec<String> = columns.numbers.iter().map(|c| c.name.clone()).collect();

@@ -97,8 +97,11 @@ fn renamed(
     if options.purpose == Purpose::NewRun {
         return Ok(None);
     }
-    let anew = ReadOptions { date_column: None, date_format: None, ..options.clone() };
-    let mut found = find(sheet, &anew, taken)?;
+    let elsewhere = ReadOptions { date_column: None, ..options.clone() };
+    let mut found = match find(sheet, &elsewhere, taken) {
+        Ok(Some(found)) => Some(found),
+        Ok(None) | Err(_) => find(sheet, &ReadOptions { date_format: None, ..elsewhere }, taken)?,
+    };
     if let Some(DateSource { name, dates, .. }) = &mut found {
         let column =
             format!("no column `{}`, where the run had dates: those of `{name}` are read", names.join(", "));

@@ -24,10 +24,10 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The part that a column is by its name, else by its cells. `form` is the pattern of the whole date, where it is known.
+    /// The part that a column is by its name, and by its cells where it is called a period. `form` is the pattern of the whole date, where it is known.
     pub(super) fn of(sheet: &Sheet, field: usize, form: Option<&str>) -> Self {
         let Some(name) = TimeName::of(sheet.names.get(field).map_or("", String::as_str)) else {
-            return Self::by_letter(sheet, field).unwrap_or(Self::Text);
+            return Self::Text;
         };
         let parts = [
             (&[Word::Month][..], Self::Month),

@@ -191,13 +191,12 @@ fn all<T>(read: impl Iterator<Item = Option<T>>) -> Result<Vec<T>, NotDates> {
     }
 }
 
-/// Whether cells are whole numbers that go on by one step.
+/// Whether cells are whole numbers that go on by one.
 fn counted<'a>(cells: impl Iterator<Item = Cell<'a>> + Clone) -> bool {
     let number = |cell: Cell<'_>| cell.text().parse::<i64>().ok();
     let step = |pair: (Option<i64>, Option<i64>)| pair.1?.checked_sub(pair.0?);
     let mut steps = cells.clone().map(number).zip(cells.skip(1).map(number)).map(step);
-    let first = steps.next().flatten();
-    first.is_some() && steps.all(|step| step == first)
+    steps.next() == Some(Some(1)) && steps.all(|step| step == Some(1))
 }
 
 /// Of forms that read every cell the one whose dates are evenly spaced.
