@@ -17,7 +17,8 @@ fn every(step: i64, mark: char, from: i64, rows: usize, cell: impl Fn(usize) -> 
     for i in 0..rows {
         let day = chrono::NaiveDate::from_ymd_opt(2024, 1, 1).expect("a day")
             + chrono::TimeDelta::days(from + step * i64::try_from(i).expect("few"));
-        writeln!(text, "{}{mark}\"{}\"{mark}{}", day.format("%d/%m/%Y"), cell(i), 3 + i % 4).expect("written");
+        writeln!(text, "{}{mark}\"{}\"{mark}{}", day.format("%d/%m/%Y"), cell(i), 3 + i % 4)
+            .expect("written");
     }
     text
 }
@@ -41,7 +42,9 @@ fn later_files_are_read_as_the_data_of_the_run() {
     f.write("d.csv", days(';', 0, 48, german));
     f.runs(&format!("train --data d.csv --target y {TRAIN} --out run"));
     let config = f.read("run/config.toml");
-    for kept in ["decimal = \",\"", "thousands = \".\"", "frequency = \"daily\"", "date-format = \"%d/%m/%Y\""] {
+    for kept in
+        ["decimal = \",\"", "thousands = \".\"", "frequency = \"daily\"", "date-format = \"%d/%m/%Y\""]
+    {
         assert!(config.contains(kept), "{kept}: {config}");
     }
     f.write("plain.csv", days(';', 48, 48, plain));
@@ -49,23 +52,36 @@ fn later_files_are_read_as_the_data_of_the_run() {
         f.write(name, days(mark, 48, 48, newer));
         for command in ["forecast run --device cpu", "evaluate run --device cpu --json", "report run"] {
             let of = |file: &str| {
-                let out = if command.starts_with("report") { format!(" --out {file}.html") } else { String::new() };
+                let out =
+                    if command.starts_with("report") { format!(" --out {file}.html") } else { String::new() };
                 let ran = f.runs(&format!("{command} --data {file}{out}"));
                 ran.out.replace(file, "FILE")
             };
             assert_eq!(of(name), of("plain.csv"), "{command} {name}");
         }
-        let backtest = |file: &str| f.runs(&format!("backtest run --data {file} --windows 3 --step 2 --json")).json();
+        let backtest =
+            |file: &str| f.runs(&format!("backtest run --data {file} --windows 3 --step 2 --json")).json();
         assert_eq!(backtest(name)["mse"], backtest("plain.csv")["mse"], "{name}");
     }
     // Another mark, another form of dates, another frequency.
     for (text, why) in [
-        (days(';', 48, 48, |_| "1,234.5".to_owned()), "w.csv:2: column `y`: `1,234.5` is not a number; the run's numbers"),
-        (days(';', 48, 48, newer).replace('/', "."), "w.csv:2: column `day`: date `18.02.2024` cannot be read; write it like 31/12/2024"),
-        (every(7, ';', 48, 48, newer), "w.csv: dates are weekly (Sunday), and those of the run are daily; give data of the run's"),
+        (
+            days(';', 48, 48, |_| "1,234.5".to_owned()),
+            "w.csv:2: column `y`: `1,234.5` is not a number; the run's numbers",
+        ),
+        (
+            days(';', 48, 48, newer).replace('/', "."),
+            "w.csv:2: column `day`: date `18.02.2024` cannot be read; write it like 31/12/2024",
+        ),
+        (
+            every(7, ';', 48, 48, newer),
+            "w.csv: dates are weekly (Sunday), and those of the run are daily; give data of the run's",
+        ),
     ] {
         f.write("w.csv", text);
-        for command in ["forecast run --device cpu", "evaluate run --device cpu", "backtest run --windows 3 --step 2"] {
+        for command in
+            ["forecast run --device cpu", "evaluate run --device cpu", "backtest run --windows 3 --step 2"]
+        {
             let ran = f.run(&format!("{command} --data w.csv"));
             assert_eq!(ran.code, Some(2), "{command}");
             assert!(ran.err.contains(why), "{command}: {}", ran.err);
@@ -79,7 +95,11 @@ fn rows_to_forecast_are_read_as_the_data_of_the_run() {
     let price = |text: String| text.replace(";3\n", ";1.234.567\n").replace(";4\n", ";600.013\n");
     f.write("d.csv", price(days(';', 0, 60, german)));
     let flags = TRAIN.replace("nlinear", "tide");
-    f.runs(&format!("train --data d.csv --target y --known-future price --preset tide {flags} --out run").replace("--model tide ", "").replace("--model tide", ""));
+    f.runs(
+        &format!("train --data d.csv --target y --known-future price --preset tide {flags} --out run")
+            .replace("--model tide ", "")
+            .replace("--model tide", ""),
+    );
     let ahead = |price: &str| format!("day;price\n01/03/2024;{price}\n02/03/2024;{price}\n");
     f.write("f.csv", ahead("600.013"));
     f.write("p.csv", ahead("600013"));

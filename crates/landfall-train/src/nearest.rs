@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn names_with_a_slip_are_found() {
-        let known = ["learning-rate", "lr", "horizon", "seed", "max-steps", "checkpoint-every", "Sales", "max"];
+        let known =
+            ["learning-rate", "lr", "horizon", "seed", "max-steps", "checkpoint-every", "Sales", "max"];
         for (name, expected) in [
             ("max_step", &["max-steps", "max"][..]),
             ("horizn", &["horizon"]),

@@ -91,7 +91,10 @@ fn a_file_that_contradicts_the_run_is_refused() {
     let whole = run_of(&read(&days(';', &["1234567", "600013", "500200"])));
     assert_eq!(whole.decimal, None);
     let text = refused_with(&days(';', &["600,013", "500,200"]), &whole);
-    assert!(text.starts_with("f.csv:2: column `y`: `600,013` may be 600013 or 600.013; no number here"), "{text}");
+    assert!(
+        text.starts_with("f.csv:2: column `y`: `600,013` may be 600013 or 600.013; no number here"),
+        "{text}"
+    );
     assert_eq!(values(&read_with(days(';', &["1.600.013", "500.200"]), &whole)), [1_600_013.0, 500_200.0]);
     let kept = ReadOptions { decimal: Some('.'), ..whole };
     assert_eq!(values(&read_with(days(';', &["600.013", "1.5"]), &kept)), [600.013, 1.5]);
@@ -139,7 +142,9 @@ fn files_of_a_run_are_written_alike() {
     let (b, c) = (b.display(), c.display());
     assert_eq!(
         text,
-        format!("{c}: numbers have a decimal comma, unlike those of {b}; write the numbers of all files alike")
+        format!(
+            "{c}: numbers have a decimal comma, unlike those of {b}; write the numbers of all files alike"
+        )
     );
 }
 
@@ -244,29 +249,51 @@ fn digits_and_floats_are_dates() {
     let start = 1_616_976_024_i64;
     for (name, cells, expected) in [
         ("time", of(&|i| format!("202201{:02}00", i + 12)), ["2022020100", "2022020200"]),
-        ("time", of(&|i| format!("202201{:02}{:02}", 31 + (i + 4) / 24, (i + 4) % 24)), ["2022020100", "2022020101"]),
+        (
+            "time",
+            of(&|i| format!("202201{:02}{:02}", 31 + (i + 4) / 24, (i + 4) % 24)),
+            ["2022020100", "2022020101"],
+        ),
         ("ts", of(&|i| format!("{}.0", start + 60 * i)), ["1616977224.0", "1616977284.0"]),
         ("timestamp", of(&|i| format!("{}.0", start + 60 * i)), ["1616977224.0", "1616977284.0"]),
         ("timestamp", of(&|i| format!("{}000.0", start + 60 * i)), ["1616977224000.0", "1616977284000.0"]),
         ("timestamp", of(&|i| format!("{}000000", start + 60 * i)), ["1616977224000000", "1616977284000000"]),
-        ("epoch", of(&|i| format!("{:?}e+18", (start + 60 * i) as f64 / 1e9)), ["1616977224000000000", "1616977284000000000"]),
+        (
+            "epoch",
+            of(&|i| format!("{:?}e+18", (start + 60 * i) as f64 / 1e9)),
+            ["1616977224000000000", "1616977284000000000"],
+        ),
         ("date", of(&|i| format!("202112{:02}.0", i + 12)), ["20220101.0", "20220102.0"]),
         ("date", of(&|i| format!("{}.0", 2001 + i)), ["2021", "2022"]),
         ("date", of(&|i| format!("{:02}122021", i + 12)), ["01012022", "02012022"]),
         ("yyyyddd", of(&|i| format!("2020{:03}", i + 347)), ["2021001", "2021002"]),
     ] {
         let panel = read(&rows(name, &cells));
-        assert_eq!((next(&panel), panel.columns()), (expected.map(str::to_owned).to_vec(), &["y".to_owned()][..]), "{cells:?}");
+        assert_eq!(
+            (next(&panel), panel.columns()),
+            (expected.map(str::to_owned).to_vec(), &["y".to_owned()][..]),
+            "{cells:?}"
+        );
         // A run reads them again.
         assert_eq!(next(&read_with(rows(name, &cells), &run_of(&panel))), expected);
     }
-    for cells in [of(&|i| format!("{}", 20_000_120 + i)), of(&|i| format!("{}", 200_001 + i)), of(&|i| i.to_string())] {
+    for cells in
+        [of(&|i| format!("{}", 20_000_120 + i)), of(&|i| format!("{}", 200_001 + i)), of(&|i| i.to_string())]
+    {
         let panel = read(&rows("ds", &cells));
         assert_eq!((panel.series()[0].dates(), panel.columns()), (None, &["y".to_owned()][..]));
-        assert!(panel.notices()[0].ends_with("column `ds` left out: it numbers the rows"), "{:?}", panel.notices());
+        assert!(
+            panel.notices()[0].ends_with("column `ds` left out: it numbers the rows"),
+            "{:?}",
+            panel.notices()
+        );
     }
     let uneven = read(&rows("time", &of(&|i| format!("{}", i * i))));
-    assert!(uneven.notices()[0].starts_with("column `time` left out: it ascends and is no date"), "{:?}", uneven.notices());
+    assert!(
+        uneven.notices()[0].starts_with("column `time` left out: it ascends and is no date"),
+        "{:?}",
+        uneven.notices()
+    );
 }
 
 #[test]
@@ -276,7 +303,13 @@ fn columns_that_are_called_a_time_are_dates_or_asked_for() {
         format!("{header},y\n{}", rows.collect::<String>())
     };
     for (header, n, row, frequency, expected) in [
-        ("yearmonth", 48, &(|i: usize| format!("{}{:02}", 2016 + i / 12, i % 12 + 1)) as &dyn Fn(usize) -> String, "monthly", "202001"),
+        (
+            "yearmonth",
+            48,
+            &(|i: usize| format!("{}{:02}", 2016 + i / 12, i % 12 + 1)) as &dyn Fn(usize) -> String,
+            "monthly",
+            "202001",
+        ),
         ("x", 48, &|i| format!("{}{:02}", 2016 + i / 12, i % 12 + 1), "monthly", "202001"),
         ("week", 60, &|i| format!("{}{:02}", 2018 + i / 52, i % 52 + 1), "weekly (Monday)", "201909"),
         ("year,week", 104, &|i| format!("{},{}", 2016 + i / 52, i % 52 + 1), "weekly (Monday)", "2018-W01"),
@@ -285,21 +318,68 @@ fn columns_that_are_called_a_time_are_dates_or_asked_for() {
         ("year,quarter", 12, &|i| format!("{},{}", 2016 + i / 4, i % 4 + 1), "quarterly", "2019Q1"),
         ("yr,per", 12, &|i| format!("{},Q{:02}", 2016 + i / 4, i % 4 + 1), "quarterly", "2019Q1"),
         ("year,period", 24, &|i| format!("{},M{:02}", 2016 + i / 12, i % 12 + 1), "monthly", "2018-01"),
-        ("fiscal_year,fiscal_month", 24, &|i| format!("{},{}", 2016 + i / 12, i % 12 + 1), "monthly", "2018-01"),
+        (
+            "fiscal_year,fiscal_month",
+            24,
+            &|i| format!("{},{}", 2016 + i / 12, i % 12 + 1),
+            "monthly",
+            "2018-01",
+        ),
         ("year,doy", 60, &|i| format!("2021,{}", i + 1), "daily", "2021-061"),
-        ("year,month,day,hour,minute", 96, &|i| format!("2021,1,{},{},{}", i / 48 + 1, i / 2 % 24, i % 2 * 30), "every 30 min", "2021-01-03 00:00"),
-        ("date,hour_ending", 48, &|i| format!("2021-01-{:02},{}", i / 24 + 1, i % 24 + 1), "hourly", "2021-01-03 00:00"),
-        ("date,HE", 48, &|i| format!("2021-01-{:02},HE{:02}", i / 24 + 1, i % 24 + 1), "hourly", "2021-01-03 00:00"),
-        ("date,settlement_period", 96, &|i| format!("2021-01-{:02},{}", i / 48 + 1, i % 48 + 1), "every 30 min", "2021-01-03 00:00"),
-        ("date,hour,minute", 96, &|i| format!("2021-01-{:02},{},{}", i / 48 + 1, i / 2 % 24, i % 2 * 30), "every 30 min", "2021-01-03 00:00"),
-        ("date,time", 48, &|i| format!("2021-01-{:02},{:02}00", i / 24 + 1, i % 24), "hourly", "2021-01-03 00:00"),
+        (
+            "year,month,day,hour,minute",
+            96,
+            &|i| format!("2021,1,{},{},{}", i / 48 + 1, i / 2 % 24, i % 2 * 30),
+            "every 30 min",
+            "2021-01-03 00:00",
+        ),
+        (
+            "date,hour_ending",
+            48,
+            &|i| format!("2021-01-{:02},{}", i / 24 + 1, i % 24 + 1),
+            "hourly",
+            "2021-01-03 00:00",
+        ),
+        (
+            "date,HE",
+            48,
+            &|i| format!("2021-01-{:02},HE{:02}", i / 24 + 1, i % 24 + 1),
+            "hourly",
+            "2021-01-03 00:00",
+        ),
+        (
+            "date,settlement_period",
+            96,
+            &|i| format!("2021-01-{:02},{}", i / 48 + 1, i % 48 + 1),
+            "every 30 min",
+            "2021-01-03 00:00",
+        ),
+        (
+            "date,hour,minute",
+            96,
+            &|i| format!("2021-01-{:02},{},{}", i / 48 + 1, i / 2 % 24, i % 2 * 30),
+            "every 30 min",
+            "2021-01-03 00:00",
+        ),
+        (
+            "date,time",
+            48,
+            &|i| format!("2021-01-{:02},{:02}00", i / 24 + 1, i % 24),
+            "hourly",
+            "2021-01-03 00:00",
+        ),
         ("period", 24, &|i| format!("{}M{:02}", 2016 + i / 12, i % 12 + 1), "monthly", "2018M01"),
         ("week", 52, &|i| format!("2021-W{:02}", i + 1), "weekly (Monday)", "2022-W01"),
     ] {
         let text = rows(header, n, row).replace(';', ",");
         let panel = read(&text);
-        let found = (panel.columns().to_vec(), panel.frequency().map(|f| f.to_string()), next(&panel)[0].clone());
-        assert_eq!(found, (vec!["y".to_owned()], Some(frequency.to_owned()), expected.to_owned()), "{header}");
+        let found =
+            (panel.columns().to_vec(), panel.frequency().map(|f| f.to_string()), next(&panel)[0].clone());
+        assert_eq!(
+            found,
+            (vec!["y".to_owned()], Some(frequency.to_owned()), expected.to_owned()),
+            "{header}"
+        );
         assert_eq!(panel.series().len(), 1, "{header}");
         // A run reads its last rows alike.
         let lines: Vec<&str> = text.lines().collect();
@@ -307,7 +387,12 @@ fn columns_that_are_called_a_time_are_dates_or_asked_for() {
         assert_eq!(next(&read_with(last, &run_of(&panel)))[0], expected, "{header}");
     }
     for (header, n, row, named) in [
-        ("fiscal_year,month", 24, &(|i: usize| format!("{},{}", 2016 + i / 12, (i + 9) % 12 + 1)) as &dyn Fn(usize) -> String, "`fiscal_year`, `month`"),
+        (
+            "fiscal_year,month",
+            24,
+            &(|i: usize| format!("{},{}", 2016 + i / 12, (i + 9) % 12 + 1)) as &dyn Fn(usize) -> String,
+            "`fiscal_year`, `month`",
+        ),
         ("date,hour", 48, &|i| format!("2021-01-{:02},{}", i / 24 + 1, i % 24 + 1), "`hour`"),
         ("date,interval", 40, &|i| format!("2021-01-{:02},{}", i / 10 + 1, i % 10 + 1), "`interval`"),
         ("hour", 48, &|i| format!("{}", i % 24), "`hour`"),
@@ -315,7 +400,8 @@ fn columns_that_are_called_a_time_are_dates_or_asked_for() {
     ] {
         let text = refused(&rows(header, n, row));
         assert!(text.contains(named) && text.contains("--date-column"), "{header}: {text}");
-        let options = ReadOptions { columns: Some(vec!["y".to_owned()]), date_column: None, ..ReadOptions::default() };
+        let options =
+            ReadOptions { columns: Some(vec!["y".to_owned()]), date_column: None, ..ReadOptions::default() };
         if !header.starts_with("date") && !header.starts_with("year") && !header.starts_with("fiscal") {
             assert_eq!(read_with(rows(header, n, row), &options).columns(), ["y"]);
         }
@@ -325,7 +411,14 @@ fn columns_that_are_called_a_time_are_dates_or_asked_for() {
 #[test]
 fn series_that_share_no_date_are_told_apart() {
     let rows = |name: &str, ids: [&str; 2]| {
-        let rows = (0..24).map(|i| format!("{},2024-01-{:02},{}\n", ids[i / 12], i + 1, if i < 12 { 1000 + i % 3 } else { 10 + i % 3 }));
+        let rows = (0..24).map(|i| {
+            format!(
+                "{},2024-01-{:02},{}\n",
+                ids[i / 12],
+                i + 1,
+                if i < 12 { 1000 + i % 3 } else { 10 + i % 3 }
+            )
+        });
         format!("{name},ds,y\n{}", rows.collect::<String>())
     };
     for (name, ids) in [
@@ -342,7 +435,8 @@ fn series_that_share_no_date_are_told_apart() {
     }
     // Another name, where the dates go back.
     let back = |cell: [&str; 2]| {
-        let rows = (0..24).map(|i| format!("{},2024-{:02}-{:02},{i}\n", cell[i / 12], 2 - i / 12, i % 12 + 1));
+        let rows =
+            (0..24).map(|i| format!("{},2024-{:02}-{:02},{i}\n", cell[i / 12], 2 - i / 12, i % 12 + 1));
         format!("kind,ds,y\n{}", rows.collect::<String>())
     };
     assert_eq!(read(&back(["x", "y"])).series().len(), 2);
@@ -350,7 +444,15 @@ fn series_that_share_no_date_are_told_apart() {
     let phase = read(&rows("phase", ["before", "after"]));
     assert_eq!((phase.series().len(), phase.columns()), (1, &["y".to_owned()][..]));
     // Two columns together.
-    let items = (0..36).map(|i| format!("{},{},2024-{:02}-{:02},{i}\n", ["n", "s"][i / 18], ["p", "q"][i / 9 % 2], i / 18 + 1, i % 18 + 1));
+    let items = (0..36).map(|i| {
+        format!(
+            "{},{},2024-{:02}-{:02},{i}\n",
+            ["n", "s"][i / 18],
+            ["p", "q"][i / 9 % 2],
+            i / 18 + 1,
+            i % 18 + 1
+        )
+    });
     let panel = read(&format!("store,item,ds,y\n{}", items.collect::<String>()));
     assert_eq!(panel.series().iter().map(|s| s.name()).collect::<Vec<_>>(), ["n/p", "n/q", "s/p", "s/q"]);
 }
@@ -388,7 +490,9 @@ fn whole_numbers_count_the_rows_of_each_series() {
 #[test]
 fn data_of_another_frequency_is_refused() {
     let every = |step: usize, rows: usize| {
-        let date = |i: usize| chrono::NaiveDate::from_ymd_opt(2024, 1, 1).expect("a day") + chrono::Days::new((i * step) as u64);
+        let date = |i: usize| {
+            chrono::NaiveDate::from_ymd_opt(2024, 1, 1).expect("a day") + chrono::Days::new((i * step) as u64)
+        };
         let rows = (0..rows).map(|i| format!("{},{i}\n", date(i)));
         read(&format!("date,y\n{}", rows.collect::<String>()))
     };

@@ -114,7 +114,9 @@ pub(super) fn read(sheet: &mut Sheet, options: &ReadOptions, taken: &[usize]) ->
     let sheet = &*sheet;
     let readings: Vec<(usize, &Readings)> = kinds
         .iter()
-        .filter_map(|(field, kind)| if let Kind::Numbers(readings) = kind { Some((*field, readings)) } else { None })
+        .filter_map(
+            |(field, kind)| if let Kind::Numbers(readings) = kind { Some((*field, readings)) } else { None },
+        )
         .collect();
     let decided = decide(sheet, &readings, given)?;
     let (mut marks, mut first_text) = (Vec::new(), None);
@@ -260,7 +262,8 @@ fn kind(sheet: &Sheet, field: usize, given: Given) -> Kind {
 }
 
 /// Why a column is left out that orders the rows.
-const UNEVEN: &str = "it ascends and is no date, so the rows are counted; --date-format says how dates are written";
+const UNEVEN: &str =
+    "it ascends and is no date, so the rows are counted; --date-format says how dates are written";
 
 /// Whether the numbers of a column have one step.
 fn evenly(sheet: &Sheet, field: usize) -> bool {

@@ -302,7 +302,9 @@ impl Sort {
     fn of(text: &str) -> Self {
         match text {
             "" => Self::Empty,
-            text if numeric(text) || matches!(NumberForm::COMMA.read(text), Number::Finite(_)) => Self::Number,
+            text if numeric(text) || matches!(NumberForm::COMMA.read(text), Number::Finite(_)) => {
+                Self::Number
+            }
             text if dates::is_date(text) => Self::Date,
             _ => Self::Text,
         }

@@ -37,7 +37,9 @@ pub enum FormError {
         comma: Named,
     },
     /// Files of one panel with different decimal marks.
-    #[error("{file}: numbers have a decimal {mark}, unlike those of {other}; write the numbers of all files alike")]
+    #[error(
+        "{file}: numbers have a decimal {mark}, unlike those of {other}; write the numbers of all files alike"
+    )]
     OtherMark {
         /// The file that differs.
         file: String,

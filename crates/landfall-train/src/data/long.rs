@@ -18,8 +18,30 @@ const IDS: [&str; 7] = ["id", "ids", "uid", "uuid", "series", "tsid", "uniqueid"
 
 /// Last words in names of what has a series of its own.
 const THINGS: [&str; 24] = [
-    "store", "shop", "item", "sku", "product", "site", "station", "sensor", "meter", "ticker", "symbol", "household",
-    "building", "device", "machine", "asset", "entity", "customer", "well", "turbine", "patient", "subject", "user", "article",
+    "store",
+    "shop",
+    "item",
+    "sku",
+    "product",
+    "site",
+    "station",
+    "sensor",
+    "meter",
+    "ticker",
+    "symbol",
+    "household",
+    "building",
+    "device",
+    "machine",
+    "asset",
+    "entity",
+    "customer",
+    "well",
+    "turbine",
+    "patient",
+    "subject",
+    "user",
+    "article",
 ];
 
 /// The fewest columns whose values, together with the time, tell all rows apart that are not equal in every cell; of as
@@ -27,7 +49,11 @@ const THINGS: [&str; 24] = [
 ///
 /// A column may name series if it holds text, or whole numbers with at least three rows for each on average, and no cell
 /// is empty.
-pub(super) fn series_columns<T: Copy + Eq + Hash>(sheet: &Sheet, times: &[T], taken: &[usize]) -> Option<Vec<usize>> {
+pub(super) fn series_columns<T: Copy + Eq + Hash>(
+    sheet: &Sheet,
+    times: &[T],
+    taken: &[usize],
+) -> Option<Vec<usize>> {
     let likely = likely(sheet, taken);
     let distinct = distinct_rows(sheet);
     let mut chosen: Vec<Vec<usize>> = vec![Vec::new()];
@@ -63,7 +89,8 @@ pub(super) fn series_apart<T: Copy + Ord>(sheet: &Sheet, times: &[T], taken: &[u
     let whole = |columns: &[&Likely]| in_blocks(columns, times.len());
     let named: Vec<&Likely> = likely.iter().filter(|column| column.rank == Rank::Id).collect();
     // Rows that are told by an id may stand in any order; whole numbers under such a name may number something else.
-    let ids: Vec<&Likely> = named.into_iter().filter(|column| column.text || whole(&[column])).take(MOST).collect();
+    let ids: Vec<&Likely> =
+        named.into_iter().filter(|column| column.text || whole(&[column])).take(MOST).collect();
     if !ids.is_empty() {
         return Some(fewest(&ids, times.len()));
     }
@@ -71,7 +98,10 @@ pub(super) fn series_apart<T: Copy + Ord>(sheet: &Sheet, times: &[T], taken: &[u
     if !things.is_empty() && whole(&things) {
         return Some(fewest(&things, times.len()));
     }
-    likely.iter().find(|column| whole(&[column]) && begins_anew(column, times)).map(|column| vec![column.field])
+    likely
+        .iter()
+        .find(|column| whole(&[column]) && begins_anew(column, times))
+        .map(|column| vec![column.field])
 }
 
 /// What the name of a column says of it.
@@ -85,7 +115,8 @@ enum Rank {
 impl Rank {
     fn of(name: &str) -> Self {
         let lower = name.to_lowercase();
-        let words: Vec<&str> = lower.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).collect();
+        let words: Vec<&str> =
+            lower.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).collect();
         // `itemId`, of which lower case leaves one word.
         let capital = name.ends_with("Id") || name.ends_with("ID");
         match words.last() {

@@ -147,12 +147,7 @@ pub(super) enum Readings {
 
 impl Readings {
     /// The readings of a column whose numbers have this unit, if one; where none is sound, that with the most numbers.
-    pub(super) fn of(
-        sheet: &Sheet,
-        field: usize,
-        given: Given,
-        unit: Option<Unit>,
-    ) -> Result<Self, Reading> {
+    pub(super) fn of(sheet: &Sheet, field: usize, given: Given, unit: Option<Unit>) -> Result<Self, Reading> {
         let of = |decimal, whole| Reading::of(sheet, field, NumberForm { decimal, unit }, whole);
         let first = of(given.decimal.unwrap_or(Decimal::Point), true);
         let marked = |cell: Cell<'_>| cell.as_text().is_some_and(|text| text.contains(['.', ',']));
@@ -228,10 +223,9 @@ pub(super) fn decide(
     }
     let sure = |decimal| Ok(Decided { decimal, guessed: None });
     match (by_point, by_comma, either) {
-        (Some(point), Some(comma), _) => Err(FormError::TwoMarks {
-            point: named(sheet, point),
-            comma: named(sheet, comma),
-        }),
+        (Some(point), Some(comma), _) => {
+            Err(FormError::TwoMarks { point: named(sheet, point), comma: named(sheet, comma) })
+        }
         (Some(_), None, _) | (None, None, None) => sure(Decimal::Point),
         (None, Some(_), _) => sure(Decimal::Comma),
         (None, None, Some(guessed)) => {

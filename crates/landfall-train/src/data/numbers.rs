@@ -258,7 +258,10 @@ mod tests {
         let percent = NumberForm { unit: Some("%"), ..NumberForm::COMMA };
         assert_eq!(percent.read("12,5 %"), Number::Finite(12.5));
         let euro = NumberForm { unit: Some("EUR"), ..NumberForm::COMMA };
-        assert_eq!((euro.read("EUR 1.234,50"), euro.read("7 eur")), (Number::Finite(1234.5), Number::Finite(7.0)));
+        assert_eq!(
+            (euro.read("EUR 1.234,50"), euro.read("7 eur")),
+            (Number::Finite(1234.5), Number::Finite(7.0))
+        );
     }
 
     const TEXTS: (Number, Number, Number) = (Number::Text, Number::Text, Number::Text);

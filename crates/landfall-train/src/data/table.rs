@@ -1,16 +1,16 @@
 //! Series from a table: its rows told apart by series and put in the order of their dates, its values filled.
 
+use super::columns;
 use super::dates::{DateSource, Dates, check_series, check_unread, clock_changes, find_columns};
 use super::error::DataError;
 use super::fill::{Filling, Holes};
+use super::long::{self, Steps};
 use super::message::count;
 use super::number_form::FileMarks;
 use super::panel::Found;
 use super::purpose::Purpose;
 use super::series::{Series, first_duplicate};
 use super::sheet::{ReadOptions, Sheet};
-use super::long::{self, Steps};
-use super::columns;
 use chrono::NaiveDateTime;
 use std::collections::HashMap;
 
@@ -90,7 +90,8 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     let source = roles.source.as_ref();
     let steps = roles.steps.as_ref();
     let counted = steps.map(|steps| steps.field);
-    let not_values: Vec<usize> = roles.ids.iter().chain(roles.date_fields()).copied().chain(counted).collect();
+    let not_values: Vec<usize> =
+        roles.ids.iter().chain(roles.date_fields()).copied().chain(counted).collect();
     let purpose = options.purpose;
     let mut rows = Rows { sheet: &sheet, purpose, source, steps, sorted: 0, dropped: 0, changes: 0 };
     let mut ordered = Vec::new();

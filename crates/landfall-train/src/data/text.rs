@@ -9,8 +9,9 @@ pub(super) type Decoded<'a> = (Cow<'a, str>, Option<String>);
 
 /// The characters of Windows-1252 from byte 80 to 9f; where it has none, the control character of Latin-1.
 const WINDOWS: [char; 32] = [
-    '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}', '\u{2018}',
-    '\u{2019}', '\u{201c}', '\u{201d}', '•', '–', '—', '\u{2dc}', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+    '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}',
+    '\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}', '•', '–', '—', '\u{2dc}', '™', 'š', '›', 'œ', '\u{9d}',
+    'ž', 'Ÿ',
 ];
 
 /// Decodes UTF-8, UTF-16 with a byte order mark or, of a text that begins in ASCII, without, and Windows-1252, of which Latin-1 is
@@ -79,7 +80,10 @@ mod tests {
         same(text.chars().map(|c| u8::try_from(u32::from(c)).expect("Latin-1")).collect(), true);
         same([text.encode_utf16().flat_map(u16::to_le_bytes).collect()].concat(), true);
         let (euro, note) = decode(b"a,b \x80\n", "f").expect("Windows-1252");
-        assert_eq!((&*euro, note.as_deref()), ("a,b €\n", Some("read as Windows-1252, since it is not valid UTF-8")));
+        assert_eq!(
+            (&*euro, note.as_deref()),
+            ("a,b €\n", Some("read as Windows-1252, since it is not valid UTF-8"))
+        );
         for (bytes, line) in [(&b"a\n1\n\x81"[..], 3), (b"\xff\xfea\0\n\0\0\xd8b\0", 2), (b"\xff\xfea", 1)] {
             let error = read(bytes).expect_err("no text").to_string();
             assert!(error.starts_with(&format!("f:{line}: not valid UTF-8")), "{error}");

@@ -9,8 +9,8 @@ use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    DataError, Future, Panel, Purpose, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments,
-    WindowedPanel,
+    DataError, Future, Panel, Purpose, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames,
+    TokenSegments, WindowedPanel,
 };
 use crate::models::{ModelConfig, Task};
 use crate::train::{Dataset, Evaluation, Session, Target};

@@ -6,6 +6,7 @@ use super::infer::{patterns, time_of_day};
 use super::parts::{Part, joined};
 use super::read::{DateColumn, NotDates, find as find_form, read};
 use super::words::{TimeName, Word};
+use crate::data::Spacing;
 use crate::data::cell::Cell;
 use crate::data::error::DataError;
 use crate::data::form_error::FormError;
@@ -13,7 +14,6 @@ use crate::data::message::list;
 use crate::data::numbers::{Number, NumberForm};
 use crate::data::purpose::Purpose;
 use crate::data::sheet::{ReadOptions, Sheet};
-use crate::data::Spacing;
 use std::collections::HashSet;
 
 /// Names by which a column says that it holds dates.
@@ -191,7 +191,8 @@ fn single(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result<Opti
 /// The year and the parts of it in columns of these names, or of such cells: of several that are dates together those with the
 /// most dates.
 fn apart(sheet: &Sheet, free: &[usize], options: &ReadOptions) -> Result<Option<DateSource>, DataError> {
-    let parts: Vec<(usize, Part)> = free.iter().map(|field| (*field, Part::of(sheet, *field, None))).collect();
+    let parts: Vec<(usize, Part)> =
+        free.iter().map(|field| (*field, Part::of(sheet, *field, None))).collect();
     let of = |wanted| parts.iter().find(|(_, part)| *part == wanted).map(|(field, _)| *field);
     let Some(year) = of(Part::Year) else { return Ok(None) };
     let (month, day) = (of(Part::Month), of(Part::Day));
@@ -211,7 +212,10 @@ fn apart(sheet: &Sheet, free: &[usize], options: &ReadOptions) -> Result<Option<
     if fields.iter().any(fiscal) {
         let ordered = dates.values.is_sorted_by(|a, b| a < b) || dates.values.is_sorted_by(|a, b| a > b);
         if !ordered && !fields.iter().all(fiscal) {
-            let what = format!("{} are no dates in the order of the rows, since a fiscal year may begin in any month", quoted(sheet, &fields));
+            let what = format!(
+                "{} are no dates in the order of the rows, since a fiscal year may begin in any month",
+                quoted(sheet, &fields)
+            );
             return Err(unread(sheet, what, options));
         }
         dates.note = Some(format!("{}: dates are those of calendar years", quoted(sheet, &fields)));
@@ -247,13 +251,25 @@ pub(crate) fn check_unread(sheet: &Sheet, options: &ReadOptions, taken: &[usize]
     };
     // What has two values is a mark.
     let many = |field: &usize| sheet.cells(*field).collect::<HashSet<_>>().len() > 2;
-    let fields: Vec<usize> =
-        (0..sheet.names.len()).filter(plain).filter(whole).filter(many).filter(|f| !ascends(sheet, *f)).collect();
+    let fields: Vec<usize> = (0..sheet.names.len())
+        .filter(plain)
+        .filter(whole)
+        .filter(many)
+        .filter(|f| !ascends(sheet, *f))
+        .collect();
     if fields.is_empty() {
         return Ok(());
     }
-    let (are, dates) = if fields.len() == 1 { ("is called a time and is", "date") } else { ("are called times and are", "dates") };
-    Err(unread(sheet, format!("{} {are} no {dates} of a known form, and no other column is one", quoted(sheet, &fields)), options))
+    let (are, dates) = if fields.len() == 1 {
+        ("is called a time and is", "date")
+    } else {
+        ("are called times and are", "dates")
+    };
+    Err(unread(
+        sheet,
+        format!("{} {are} no {dates} of a known form, and no other column is one", quoted(sheet, &fields)),
+        options,
+    ))
 }
 
 /// Refuses columns of whole numbers that are called a time of day or a part of a year and would name series.
@@ -264,7 +280,8 @@ pub(crate) fn check_series(sheet: &Sheet, ids: &[usize], options: &ReadOptions) 
     match ids.iter().copied().filter(time).collect::<Vec<_>>() {
         fields if fields.is_empty() => Ok(()),
         fields => {
-            let what = format!("dates repeat, and {} cannot be read as their times of day", quoted(sheet, &fields));
+            let what =
+                format!("dates repeat, and {} cannot be read as their times of day", quoted(sheet, &fields));
             Err(unread(sheet, what, options))
         }
     }
@@ -313,7 +330,8 @@ fn with_time(
         let fields: Vec<usize> = found.fields.iter().copied().chain(clock).collect();
         if let Ok(mut dates) = read_fields(sheet, &fields, options) {
             if is(&[Part::HourEnding, Part::HalfHour]).any(|field| fields.contains(&field)) {
-                dates.note = Some(format!("{}: dates are the times at which the hours begin", quoted(sheet, &fields)));
+                dates.note =
+                    Some(format!("{}: dates are the times at which the hours begin", quoted(sheet, &fields)));
             }
             return Ok(DateSource { fields, dates, ..found });
         }

@@ -83,7 +83,9 @@ impl DateForm {
     /// The form of a pattern; `None` for one that is no pattern or leaves out the year.
     pub fn new(pattern: &str) -> Option<Self> {
         let (base, decimals) = match pattern.rsplit_once('.') {
-            Some((base, zeros)) if !zeros.is_empty() && zeros.bytes().all(|b| b == b'0') => (base, zeros.len()),
+            Some((base, zeros)) if !zeros.is_empty() && zeros.bytes().all(|b| b == b'0') => {
+                (base, zeros.len())
+            }
             Some(_) | None => (pattern, 0),
         };
         let whole = pattern.to_owned();
@@ -181,7 +183,10 @@ impl DateForm {
     /// What the first level that reads a text makes of it.
     fn parsed<T>(&self, text: &str, make: impl Fn(&Parsed) -> Option<T>) -> Option<T> {
         // Some writers make floats of whole numbers.
-        let whole = self.decimals.and_then(|_| digits(text)).filter(|(_, fraction)| fraction.bytes().all(|b| b == b'0'));
+        let whole = self
+            .decimals
+            .and_then(|_| digits(text))
+            .filter(|(_, fraction)| fraction.bytes().all(|b| b == b'0'));
         let text = whole.as_ref().map_or(text, |(whole, _)| whole);
         self.levels.iter().find_map(|items| {
             let mut parsed = Parsed::new();

@@ -120,7 +120,13 @@ pub(super) fn joined(sheet: &Sheet, parts: &[(usize, Part)], row: usize) -> Stri
             Part::Text if number && cell.len() == 4 && !text.is_empty() => {
                 cell.split_at_checked(2).map(|(hour, minute)| format!(" {hour}:{minute}"))
             }
-            Part::Year | Part::Month | Part::Day | Part::DayOfYear | Part::Hour | Part::Minute | Part::Text => None,
+            Part::Year
+            | Part::Month
+            | Part::Day
+            | Part::DayOfYear
+            | Part::Hour
+            | Part::Minute
+            | Part::Text => None,
         };
         match clean {
             Some(clean) => text += &clean,

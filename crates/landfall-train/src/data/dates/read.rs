@@ -1,7 +1,7 @@
 //! Reads the cells of a column as dates, all in one form.
 
-use super::form::{DateForm, Fraction, Stamp, plausible};
 use super::digits::digits;
+use super::form::{DateForm, Fraction, Stamp, plausible};
 use super::infer::{FALLBACKS, patterns};
 use super::words::Word;
 use crate::data::Spacing;
@@ -39,7 +39,10 @@ pub(crate) enum NotDates {
 /// taken. Where day and month could be either, the order that gives an even spacing is taken. `named` is a word of the
 /// column's name that says what digits are: weeks, or days of a year.
 /// Whole numbers may be written as floats.
-pub(crate) fn find<'a>(cells: impl Iterator<Item = Cell<'a>> + Clone, named: Option<Word>) -> Result<DateColumn, NotDates> {
+pub(crate) fn find<'a>(
+    cells: impl Iterator<Item = Cell<'a>> + Clone,
+    named: Option<Word>,
+) -> Result<DateColumn, NotDates> {
     let failed = match find_written(cells.clone(), named) {
         Err(failed @ NotDates::Cell { dates: 0, .. }) => failed,
         found => return found,
@@ -65,7 +68,10 @@ fn floats<'a>(cells: impl Iterator<Item = Cell<'a>>) -> Option<(Vec<String>, usi
 }
 
 /// As [`find`], of cells as they are written.
-fn find_written<'a>(cells: impl Iterator<Item = Cell<'a>> + Clone, named: Option<Word>) -> Result<DateColumn, NotDates> {
+fn find_written<'a>(
+    cells: impl Iterator<Item = Cell<'a>> + Clone,
+    named: Option<Word>,
+) -> Result<DateColumn, NotDates> {
     let first = cells.clone().find(|cell| !cell.is_empty()).unwrap_or_default();
     if let Cell::Time(_) = first {
         return read_times(cells, None);
@@ -389,12 +395,18 @@ mod tests {
         assert_eq!(years(&["Jan-66", "Dec-69", "Jan-70"]), [1966, 1969, 1970]);
         assert_eq!(years(&["31.12.79", "31.01.58", "28.02.58"]), [1979, 1958, 1958]);
         assert_eq!(years(&["31.12.98", "31.01.99", "28.02.00"]), [1998, 1999, 2000]);
-        assert_eq!(years(&["Dec-49", "Jan-50", "Jan-70", "Jan-90", "Jan-10"]), [1949, 1950, 1970, 1990, 2010]);
+        assert_eq!(
+            years(&["Dec-49", "Jan-50", "Jan-70", "Jan-90", "Jan-10"]),
+            [1949, 1950, 1970, 1990, 2010]
+        );
         assert_eq!(years(&["Jan-20", "Jan-21"]), [2020, 2021]);
         assert_eq!(years(&["Jan-68", "Jan-69"]), [1968, 1969]);
         // The day of the week holds in one century alone.
         assert_eq!(years(&["Sat 1-Jan-66", "Thu 1-Jan-70"]), [1966, 1970]);
-        assert_eq!(find_texts(&["Jan-16", "Jan-66"]).expect_err("either"), NotDates::Century { first: 66, last: 16 });
+        assert_eq!(
+            find_texts(&["Jan-16", "Jan-66"]).expect_err("either"),
+            NotDates::Century { first: 66, last: 16 }
+        );
     }
 
     #[test]
@@ -406,7 +418,10 @@ mod tests {
         assert_eq!(pattern(&["202049", "202050", "202051"]).as_deref(), Ok("%G%V"));
         assert_eq!(pattern(&["2020365", "2020366", "2021001"]).as_deref(), Ok("%Y%j"));
         assert_eq!(pattern(&["200130", "200131", "200201"]).as_deref(), Ok("%y%m%d"));
-        assert_eq!(find(["2001", "2002"].map(Cell::Text).into_iter(), Some(Word::Week)).map(|_| ()), Err(NotDates::Cell { row: 0, dates: 0 }));
+        assert_eq!(
+            find(["2001", "2002"].map(Cell::Text).into_iter(), Some(Word::Week)).map(|_| ()),
+            Err(NotDates::Cell { row: 0, dates: 0 })
+        );
         for (texts, form) in [
             (&["1616976024.0", "1616976084.0"][..], "unix-s.0"),
             (&["1616976024.25", "1616976024.5"], "unix-s.00"),

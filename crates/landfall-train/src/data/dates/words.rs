@@ -160,7 +160,8 @@ impl TimeName {
             });
         }
         words.retain(|word| *word != Word::Filler);
-        let time = words.iter().any(|word| ![Word::Fiscal, Word::Ending, Word::Of].contains(word)) || words == [Word::Fiscal];
+        let time = words.iter().any(|word| ![Word::Fiscal, Word::Ending, Word::Of].contains(word))
+            || words == [Word::Fiscal];
         time.then_some(Self { words, plain })
     }
 
@@ -235,7 +236,9 @@ mod tests {
         ] {
             assert_eq!(words(name).as_deref(), Some(expected), "{name}");
         }
-        for name in ["", "holiday", "monday_sales", "price_per_unit", "update", "timeout", "no", "monthly_rate", "id"] {
+        for name in
+            ["", "holiday", "monday_sales", "price_per_unit", "update", "timeout", "no", "monthly_rate", "id"]
+        {
             assert_eq!(words(name), None, "{name}");
         }
     }
