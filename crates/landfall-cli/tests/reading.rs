@@ -52,10 +52,13 @@ fn later_files_are_read_as_the_data_of_the_run() {
         f.write(name, days(mark, 48, 48, newer));
         for command in ["forecast run --device cpu", "evaluate run --device cpu --json", "report run"] {
             let of = |file: &str| {
-                let out =
-                    if command.starts_with("report") { format!(" --out {file}.html") } else { String::new() };
+                let out = if command.starts_with("report") {
+                    format!(" --out {name}-{file}.html")
+                } else {
+                    String::new()
+                };
                 let ran = f.runs(&format!("{command} --data {file}{out}"));
-                ran.out.replace(file, "FILE")
+                ran.out.replace(&format!("{name}-"), "").replace(file, "FILE")
             };
             assert_eq!(of(name), of("plain.csv"), "{command} {name}");
         }
@@ -95,11 +98,7 @@ fn rows_to_forecast_are_read_as_the_data_of_the_run() {
     let price = |text: String| text.replace(";3\n", ";1.234.567\n").replace(";4\n", ";600.013\n");
     f.write("d.csv", price(days(';', 0, 60, german)));
     let flags = TRAIN.replace("nlinear", "tide");
-    f.runs(
-        &format!("train --data d.csv --target y --known-future price --preset tide {flags} --out run")
-            .replace("--model tide ", "")
-            .replace("--model tide", ""),
-    );
+    f.runs(&format!("train --data d.csv --target y --known-future price {flags} --out run"));
     let ahead = |price: &str| format!("day;price\n01/03/2024;{price}\n02/03/2024;{price}\n");
     f.write("f.csv", ahead("600.013"));
     f.write("p.csv", ahead("600013"));

@@ -336,6 +336,14 @@ fn with_time(
             return Ok(DateSource { fields, dates, ..found });
         }
     }
+    let to_24 = |field: &usize| sheet.cells(*field).any(|cell| cell.text() == "24");
+    if let Some(hour) = is(&[Part::Hour]).find(to_24) {
+        let what = format!(
+            "dates repeat, and {} counts to 24, where hours are 0 to 23 (call the column hour_ending if an hour is named by its end)",
+            quoted(sheet, &[hour])
+        );
+        return Err(unread(sheet, what, options));
+    }
     Ok(found)
 }
 
