@@ -110,6 +110,8 @@ fn a_file_that_does_not_say_is_read_by_its_separator_and_says_so() {
          if it is a point, give --decimal ."
     );
     assert_eq!(values(&read(&days(',', &["60,013", "70,500"]))), [60013.0, 70500.0]);
+    let point = read(&days(',', &["60.013", "70.500"]));
+    assert_eq!((values(&point), point.notices()), (&[60.013, 70.5][..], &[][..]));
     assert_eq!(values(&read(&days(';', &["60,013", "70,500"]))), [60.013, 70.5]);
     let given = |decimal, thousands| ReadOptions { decimal, thousands, ..ReadOptions::default() };
     assert_eq!(values(&read_with(days(';', &["60.013"]), &given(Some('.'), None))), [60.013]);

@@ -228,6 +228,10 @@ pub(super) fn decide(
         }
         (Some(_), None, _) | (None, None, None) => sure(Decimal::Point),
         (None, Some(_), _) => sure(Decimal::Comma),
+        // Nobody separates fields by commas who has decimal commas; thousands apart, a point is one.
+        (None, None, Some((_, (_, text)))) if sheet.separator == Some(',') && !text.contains(',') => {
+            sure(Decimal::Point)
+        }
         (None, None, Some(guessed)) => {
             let (semicolon, comma) = (sheet.separator == Some(';'), guessed.1.1.contains(','));
             let decimal = match given.purpose {
