@@ -237,7 +237,7 @@ impl Frequency {
     pub(super) fn contradicts(&self, names: &[String], few: bool) -> bool {
         let is = |name: &str| names.iter().any(|n| n == name);
         let days = matches!(*self, Self::Regular { step } if step.num_days() < 5 && step == TimeDelta::days(step.num_days()));
-        self.name().is_some_and(|name| !is(&name) && !(few && days && is("business days")))
+        self.name().is_some_and(|name| !(is(&name) || few && days && is("business days")))
     }
 
     /// The `steps` dates that follow `last`.

@@ -78,7 +78,7 @@ mod tests {
         same([vec![0xff, 0xfe], text.encode_utf16().flat_map(u16::to_le_bytes).collect()].concat(), true);
         same([vec![0xfe, 0xff], text.encode_utf16().flat_map(u16::to_be_bytes).collect()].concat(), true);
         same(text.chars().map(|c| u8::try_from(u32::from(c)).expect("Latin-1")).collect(), true);
-        same([text.encode_utf16().flat_map(u16::to_le_bytes).collect()].concat(), true);
+        same(text.encode_utf16().flat_map(u16::to_le_bytes).collect(), true);
         let (euro, note) = decode(b"a,b \x80\n", "f").expect("Windows-1252");
         assert_eq!(
             (&*euro, note.as_deref()),

@@ -29,7 +29,7 @@ pub(super) fn has_unit(text: &str, unit: Unit) -> bool {
 }
 
 /// A cell without its unit, whatever the case of its letters.
-pub(super) fn without_unit<'a>(text: &'a str, unit: Unit) -> Option<&'a str> {
+pub(super) fn without_unit(text: &str, unit: Unit) -> Option<&str> {
     let same = |part: &str| part.eq_ignore_ascii_case(unit);
     let before = text.split_at_checked(unit.len()).filter(|(unit, _)| same(unit)).map(|(_, rest)| rest);
     let behind = || text.split_at_checked(text.len().checked_sub(unit.len())?).filter(|(_, unit)| same(unit));

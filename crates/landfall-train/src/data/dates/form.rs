@@ -149,7 +149,7 @@ impl DateForm {
     }
 
     /// The same form whose two-digit years are in the hundred years from this one on.
-    pub(super) fn from_year(self, first_year: i32) -> Self {
+    pub(super) fn since_year(self, first_year: i32) -> Self {
         Self { first_year, ..self }
     }
 

@@ -150,7 +150,7 @@ fn read_all<'a>(
     cells: impl Iterator<Item = Cell<'a>> + Clone,
 ) -> Result<(DateForm, Vec<Stamp>), NotDates> {
     let form = match first_year(cells.clone().filter_map(|cell| form.short_year(cell)))? {
-        Some(first) => form.clone().from_year(first),
+        Some(first) => form.clone().since_year(first),
         None => form.clone(),
     };
     let stamps = all(cells.map(|cell| form.read_cell(cell)))?;
