@@ -68,6 +68,7 @@ class Layout:
         """How the program reads the file, as settings."""
         return {
             "separator": ",",
+            "decimal": ".",
             "series_id": self.series_id,
             "date_column": self.date_column if self.step is None else None,
             "date_format": self.date_format,

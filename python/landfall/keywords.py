@@ -18,7 +18,7 @@ from .errors import ArgumentError, InvalidValueError
 _OWN = ("alias", "folder", "progress")
 
 #: Settings that are the frame's: what it says need not be said again.
-_OF_THE_FRAME = ("data", "separator", "date_format", "synthetic", "samples", "channels")
+_OF_THE_FRAME = ("data", "separator", "decimal", "thousands", "date_format", "synthetic", "samples", "channels")
 
 #: What other libraries call a setting.
 _ELSEWHERE = {

@@ -2,11 +2,13 @@
 
 mod covariates;
 mod other_programs;
+mod reading;
 mod serving;
 mod together;
 
 pub(crate) use covariates::CovariateArgs;
 pub(crate) use other_programs::{Export, Import};
+pub(crate) use reading::ReadingArgs;
 pub(crate) use serving::{Backtest, KeptIntervals, Serve};
 pub(crate) use together::Together;
 
@@ -115,18 +117,8 @@ pub(crate) struct Setup {
     /// CSV with a header and one row per time step, or per time step and series. Repeat for more series.
     #[arg(long, value_name = "F.csv")]
     pub(crate) data: Vec<PathBuf>,
-    /// Field separator; " " for runs of blanks, \t for a tab [default: detected].
-    #[arg(long, value_name = "C", value_parser = separator)]
-    separator: Option<char>,
-    /// Date column, or columns such as year,month [default: detected].
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    date_column: Option<Vec<String>>,
-    /// Date format as in strftime (%d/%m/%Y %H:%M), or unix-s, unix-ms [default: detected].
-    #[arg(long, value_name = "FORMAT")]
-    date_format: Option<String>,
-    /// Column that names the series of each row, or columns [default: detected where a date has several rows].
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    series_id: Option<Vec<String>>,
+    #[command(flatten)]
+    reading: ReadingArgs,
     /// Columns to use, in this order [default: all numeric columns].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     columns: Option<Vec<String>>,
@@ -287,6 +279,9 @@ pub(crate) struct Evaluate {
     /// Column that names the series of each row, or columns (baselines).
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) series_id: Option<Vec<String>>,
+    /// Decimal mark of numbers: . or , (baselines).
+    #[arg(long, value_name = "C", value_parser = reading::decimal)]
+    pub(crate) decimal: Option<char>,
     /// Columns to use, in this order (baselines).
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
@@ -488,16 +483,6 @@ pub(crate) struct Bench {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair([f64; 2]);
 
-/// One character; `\t` for a tab, which few shells pass on.
-fn separator(text: &str) -> Result<char, String> {
-    let mut characters = text.chars();
-    match (text, characters.next(), characters.next()) {
-        ("\\t", ..) => Ok('\t'),
-        (_, Some(one), None) if one.is_ascii() => Ok(one),
-        _ => Err("give one ASCII character, or \\t for a tab".to_owned()),
-    }
-}
-
 fn betas(text: &str) -> Result<Pair, String> {
     let parts: Result<Vec<f64>, _> = text.split(',').map(|p| p.trim().parse()).collect();
     match parts.as_deref() {
@@ -546,10 +531,12 @@ impl Setup {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             data: (!self.data.is_empty()).then(|| OneOrMore(self.data.clone())),
-            separator: self.separator,
-            date_column: self.date_column.clone().map(OneOrMore),
-            date_format: self.date_format.clone(),
-            series_id: self.series_id.clone().map(OneOrMore),
+            separator: self.reading.separator,
+            decimal: self.reading.decimal,
+            thousands: self.reading.thousands,
+            date_column: self.reading.date_column.clone().map(OneOrMore),
+            date_format: self.reading.date_format.clone(),
+            series_id: self.reading.series_id.clone().map(OneOrMore),
             columns: self.columns.clone(),
             target: self.target.clone(),
             known_future: self.covariates.known_future.clone().map(OneOrMore),

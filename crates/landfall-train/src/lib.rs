@@ -7,6 +7,7 @@ pub mod choice;
 pub mod data;
 pub mod export;
 pub mod models;
+mod nearest;
 pub mod nn;
 pub mod pretrained;
 pub mod ranks;

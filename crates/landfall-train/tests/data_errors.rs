@@ -53,7 +53,12 @@ fn files_that_are_no_table() {
 fn columns_that_cannot_be_used() {
     let none = "f.csv: no numeric column; a series needs at least one beside the date";
     assert_eq!(refused("date\n2016-07-01\n"), none);
-    assert_eq!(refused("name,city\nAda,London\n"), none);
+    assert_eq!(
+        refused("name,city\nAda,London\n"),
+        format!(
+            "{none} (f.csv:2: column `name`: `Ada` is not a number; correct or clear the cell, or choose others with --columns)"
+        )
+    );
     assert_eq!(picked("a\n1\n", &[]), none);
     assert_eq!(
         picked("date,a,b\n2016-07-01,1,2\n", &["c"]),
@@ -62,6 +67,10 @@ fn columns_that_cannot_be_used() {
     assert_eq!(
         picked("a,b\n1,2\n", &["b", "b"]),
         "f.csv: column `b` is asked for twice; name each column once"
+    );
+    assert_eq!(
+        picked("a,price,weather\n1,2,3\n", &["pirce"]),
+        "f.csv: no column `pirce`; the nearest name is `price`; add it or correct its name"
     );
     let names: Vec<_> = (0..25).map(|i| format!("c{i}")).collect();
     let wide = format!("{}\n{}\n", names.join(","), vec!["1"; 25].join(","));

@@ -67,6 +67,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<(), CliError> {
 fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     let own = [
         ("--series-id", args.series_id.is_some()),
+        ("--decimal", args.decimal.is_some()),
         ("--columns", args.columns.is_some()),
         ("--target", args.target.is_some()),
         ("--context", args.context.is_some()),
@@ -158,7 +159,8 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     let split: Split = args.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
     let fill = fill(args.fill.as_ref())?;
     let series_id = args.series_id.clone();
-    let options = ReadOptions { columns: args.columns.clone(), fill, series_id, ..ReadOptions::default() };
+    let (columns, decimal) = (args.columns.clone(), args.decimal);
+    let options = ReadOptions { columns, fill, series_id, decimal, ..ReadOptions::default() };
     let panel = Panel::read(&args.data, &options)?;
     let period = args.period.unwrap_or_else(|| panel.season().period);
     let (kind, name) = match model {

@@ -34,6 +34,7 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     (settings.data, settings.fill) = (None, None);
     (settings.fill_gaps, settings.series_id, settings.date_column) = (None, None, None);
     (settings.date_format, settings.separator) = (None, None);
+    (settings.decimal, settings.thousands, settings.frequency) = (None, None, None);
     (settings.known_future, settings.fixed) = (None, None);
     (settings.categorical, settings.calendar) = (None, None);
     let classifies = settings.model == Some(ModelKind::CrossAsset)

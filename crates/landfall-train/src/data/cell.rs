@@ -1,7 +1,7 @@
 //! One cell of a table, whatever the file is written in.
 
 use super::decimal::Decimal;
-use super::numbers::{Number, NumberForm, is_missing};
+use super::numbers::{Marks, Number, NumberForm, is_missing};
 use chrono::NaiveDateTime;
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
@@ -90,14 +90,20 @@ impl<'a> Cell<'a> {
 
     /// The number in it; of text, as this form reads it.
     pub(super) fn number(self, form: NumberForm) -> Number {
-        match self {
+        self.read(form).0
+    }
+
+    /// The number in it, with what the marks of text say.
+    pub(super) fn read(self, form: NumberForm) -> (Number, Marks) {
+        let number = match self {
+            Self::Text(text) => return form.read_marked(text),
             Self::Empty => Number::Missing,
-            Self::Text(text) => form.read(text),
             Self::Integer(n) => Number::Finite(n as f64),
             Self::Float(Float(x)) => Number::of(x),
             Self::Decimal(decimal) => Number::of(decimal.value()),
             Self::Boolean(_) | Self::Time(_) => Number::Text,
-        }
+        };
+        (number, Marks::default())
     }
 
     /// Whether it is true or false, of one of these two, whatever their case.
@@ -122,22 +128,6 @@ impl<'a> Cell<'a> {
             Self::Integer(n) => n >= 0,
             Self::Decimal(decimal) => decimal.is_count(),
             Self::Empty | Self::Boolean(_) | Self::Float(_) | Self::Time(_) => false,
-        }
-    }
-
-    /// The same number without a fraction that is 0, of a year of four digits: some writers make floats of integers.
-    pub(super) fn whole_year(self) -> Option<Self> {
-        match self {
-            Self::Text(text) => text.strip_suffix(".0").filter(|year| year.len() == 4).map(Self::Text),
-            Self::Float(Float(x)) if x.fract() == 0.0 && (1000.0..10_000.0).contains(&x) => {
-                Some(Self::Integer(x as i64))
-            }
-            Self::Empty
-            | Self::Boolean(_)
-            | Self::Integer(_)
-            | Self::Float(_)
-            | Self::Decimal(_)
-            | Self::Time(_) => None,
         }
     }
 }

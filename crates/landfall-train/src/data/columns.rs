@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use super::CovariateError;
 use super::cell::Cell;
 use super::covariates::{MOST_CATEGORIES, indicator};
+use super::dates::TimeName;
 use super::error::DataError;
 use super::message::{count, list, one_line};
-use super::numbers::{Decimal, Number, NumberForm, sign_of};
-use super::purpose::Purpose;
+use super::number_form::{FileMarks, Given, Reading, Readings, decide, of_file};
+use super::numbers::{Decimal, Number, NumberForm};
 use super::sheet::{ReadOptions, Sheet};
+use super::units::{Unit, has_unit, unit_of};
 
 /// A column of numbers.
 #[derive(Debug)]
@@ -26,76 +28,31 @@ pub(super) struct Columns {
     pub(super) numbers: Vec<Column>,
     /// What a person has to know of the others, and of how numbers were read.
     pub(super) notes: Vec<String>,
-}
-
-/// A column as one form of numbers reads it.
-struct Reading {
-    form: NumberForm,
-    values: Vec<f64>,
-    /// The first cell that is no number: its row, and whether it is infinite.
-    bad: Option<(usize, bool)>,
-    /// Cells that are numbers.
-    good: usize,
-    /// Cells that are not missing.
-    present: usize,
-}
-
-impl Reading {
-    fn of(sheet: &Sheet, field: usize, form: NumberForm) -> Self {
-        let values = Vec::with_capacity(sheet.len());
-        let mut reading = Self { form, values, bad: None, good: 0, present: 0 };
-        for (row, cell) in sheet.cells(field).enumerate() {
-            let number = cell.number(form);
-            reading.present += usize::from(number != Number::Missing);
-            reading.values.push(match number {
-                Number::Finite(value) => {
-                    reading.good += 1;
-                    value
-                }
-                Number::Missing => f64::NAN,
-                Number::Infinite | Number::Text => {
-                    reading.bad.get_or_insert((row, number == Number::Infinite));
-                    f64::NAN
-                }
-            });
-        }
-        reading
-    }
+    /// How the numbers are written.
+    pub(super) marks: FileMarks,
 }
 
 /// What a column holds.
 enum Kind {
     /// Names, by what was asked for.
     Names,
-    Numbers {
-        point: Reading,
-        comma: Option<Reading>,
-        /// Whether cells have a point or a comma.
-        marks: Marks,
-    },
+    Numbers(Readings),
     Booleans(Vec<f64>),
     RowNumbers,
     Empty,
     Text(Reading),
 }
 
-/// Marks that stand in the cells of a column.
-#[derive(Clone, Copy)]
-struct Marks {
-    point: bool,
-    comma: bool,
-}
-
 /// What a person has to know of the columns, by name.
 #[derive(Default)]
 struct Said {
-    numbered: Option<String>,
+    numbered: Vec<String>,
     texts: Vec<String>,
     empty: Vec<String>,
     sparse: Vec<String>,
     booleans: Vec<String>,
-    /// Columns whose numbers have a sign.
-    signs: BTreeMap<char, Vec<String>>,
+    /// Columns whose numbers have a unit.
+    units: BTreeMap<Unit, Vec<String>>,
     commas: bool,
 }
 
@@ -103,8 +60,8 @@ impl Said {
     /// The values of a column of numbers.
     fn numbers(&mut self, reading: Reading, name: &str) -> Vec<f64> {
         self.commas |= reading.form.decimal == Decimal::Comma;
-        if let Some(sign) = reading.form.sign {
-            self.signs.entry(sign).or_default().push(name.to_owned());
+        if let Some(unit) = reading.form.unit {
+            self.units.entry(unit).or_default().push(name.to_owned());
         }
         reading.values
     }
@@ -115,16 +72,15 @@ impl Said {
             (!names.is_empty()).then(columns)
         };
         let left_out = [
-            self.numbered.map(|name| format!("{name} left out: it numbers the rows")),
             of(" left out", &self.texts, " (text)"),
             of(" left out", &self.empty, " (empty)"),
             of(" left out", &self.sparse, ""),
             of(" of true and false read as 1 and 0", &self.booleans, ""),
         ];
-        let signs =
-            self.signs.iter().map(|(sign, names)| of(&format!(" read without their `{sign}`"), names, ""));
+        let units =
+            self.units.iter().map(|(unit, names)| of(&format!(" read without their `{unit}`"), names, ""));
         let commas = self.commas.then(|| "numbers have a decimal comma".to_owned());
-        left_out.into_iter().chain(signs).flatten().chain(commas).collect()
+        self.numbered.into_iter().chain(left_out.into_iter().chain(units).flatten()).chain(commas).collect()
     }
 }
 
@@ -141,13 +97,14 @@ pub(super) fn read(sheet: &mut Sheet, options: &ReadOptions, taken: &[usize]) ->
         let known = fields.iter().map(|field| sheet.column_name(*field)).collect();
         return Err(DataError::UnknownColumn { file: sheet.file.clone(), name: name.clone(), known });
     }
+    let given = Given::of(options)?;
     let kinds: Vec<(usize, Kind)> = fields
         .into_iter()
         .map(|field| match options.categorical.contains(&sheet.column_name(field)) {
             true => (field, Kind::Names),
             false => {
-                let kind = kind(sheet, field);
-                if matches!(kind, Kind::Numbers { .. } | Kind::Booleans(_)) {
+                let kind = kind(sheet, field, given);
+                if matches!(kind, Kind::Numbers(_) | Kind::Booleans(_)) {
                     sheet.forget(field);
                 }
                 (field, kind)
@@ -155,7 +112,14 @@ pub(super) fn read(sheet: &mut Sheet, options: &ReadOptions, taken: &[usize]) ->
         })
         .collect();
     let sheet = &*sheet;
-    let comma = decimal_comma(sheet, &kinds);
+    let readings: Vec<(usize, &Readings)> = kinds
+        .iter()
+        .filter_map(
+            |(field, kind)| if let Kind::Numbers(readings) = kind { Some((*field, readings)) } else { None },
+        )
+        .collect();
+    let decided = decide(sheet, &readings, given)?;
+    let (mut marks, mut first_text) = (Vec::new(), None);
     let (mut numbers, mut said) = (Vec::new(), Said::default());
     for (field, kind) in kinds {
         let name = sheet.column_name(field);
@@ -170,8 +134,9 @@ pub(super) fn read(sheet: &mut Sheet, options: &ReadOptions, taken: &[usize]) ->
             }
             Kind::RowNumbers if !asked => {
                 let unnamed = sheet.names.get(field).is_none_or(String::is_empty);
-                said.numbered =
-                    Some(if unnamed { "the first column".to_owned() } else { format!("column `{name}`") });
+                let which = if unnamed { "the first column".to_owned() } else { format!("column `{name}`") };
+                let why = if evenly(sheet, field) { "it numbers the rows" } else { UNEVEN };
+                said.numbered.push(format!("{which} left out: {why}"));
                 continue;
             }
             Kind::Empty if !asked && options.fill.is_none() => {
@@ -179,17 +144,19 @@ pub(super) fn read(sheet: &mut Sheet, options: &ReadOptions, taken: &[usize]) ->
                 continue;
             }
             Kind::Text(best) if asked || best.good > 0 && best.good * 2 >= best.present => {
-                return Err(not_a_number(sheet, options.purpose, field, best.bad));
+                return Err(not_a_number(sheet, given, field, best.bad));
             }
-            Kind::Text(_) => {
+            Kind::Text(best) => {
+                first_text.get_or_insert((field, best.bad));
                 said.texts.push(name);
                 continue;
             }
-            Kind::Numbers { point, comma: Some(other), .. } if comma || point.bad.is_some() => {
-                said.numbers(other, &name)
+            Kind::Numbers(readings) => {
+                let reading = readings.by(decided.decimal);
+                marks.push((field, reading.marks.clone()));
+                said.numbers(reading, &name)
             }
-            Kind::Numbers { point, .. } => said.numbers(point, &name),
-            Kind::RowNumbers | Kind::Empty => Reading::of(sheet, field, NumberForm::POINT).values,
+            Kind::RowNumbers | Kind::Empty => Reading::of(sheet, field, NumberForm::POINT, true).values,
         };
         let missing = values.iter().filter(|v| v.is_nan()).count();
         if !asked && options.fill.is_none() && missing * 2 > values.len() {
@@ -199,9 +166,16 @@ pub(super) fn read(sheet: &mut Sheet, options: &ReadOptions, taken: &[usize]) ->
         numbers.push(Column { name, values });
     }
     if numbers.is_empty() {
-        return Err(DataError::NoNumericColumn { file: sheet.file.clone() });
+        let why = first_text.map(|(field, bad)| not_a_number(sheet, given, field, bad));
+        return Err(DataError::NoNumericColumn {
+            file: sheet.file.clone(),
+            why: why.map_or_else(String::new, |why| format!(" ({why})")),
+        });
     }
-    Ok(Columns { numbers, notes: said.notes() })
+    let marks = of_file(sheet, &marks, given, &decided)?;
+    let mut notes = said.notes();
+    notes.extend(decided.note(sheet));
+    Ok(Columns { numbers, notes, marks })
 }
 
 /// A column for each name in a column of names: those that were asked for, or all that are there, in their order.
@@ -254,18 +228,19 @@ fn chosen(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Vec<u
 }
 
 /// The first cell that is no number, as an error.
-fn not_a_number(sheet: &Sheet, purpose: Purpose, field: usize, bad: Option<(usize, bool)>) -> DataError {
+fn not_a_number(sheet: &Sheet, given: Given, field: usize, bad: Option<(usize, bool)>) -> DataError {
     let (row, infinite) = bad.unwrap_or((0, false));
-    let (at, column) = (sheet.place(row), sheet.names.get(field).cloned().unwrap_or_default());
+    let (at, column) = (sheet.place(row), sheet.column_name(field));
     let text = sheet.cell(row, field).text().into_owned();
     if infinite {
         DataError::Infinite { at, column, text }
     } else {
-        DataError::NotANumber { at, column, text, advice: purpose.cell() }
+        let advice = given.advice(&text);
+        DataError::NotANumber { at, column, text, advice }
     }
 }
 
-fn kind(sheet: &Sheet, field: usize) -> Kind {
+fn kind(sheet: &Sheet, field: usize, given: Given) -> Kind {
     let present = || sheet.cells(field).filter(|cell| !cell.is_missing());
     let Some(first) = present().next() else { return Kind::Empty };
     if present().all(|cell| cell.truth().is_some()) {
@@ -276,38 +251,30 @@ fn kind(sheet: &Sheet, field: usize) -> Kind {
     if row_numbers(sheet, field, name) {
         return Kind::RowNumbers;
     }
-    let plain = Reading::of(sheet, field, NumberForm::POINT);
-    let signed = |sign| Reading::of(sheet, field, NumberForm { sign: Some(sign), ..NumberForm::POINT });
-    let sign = first.as_text().and_then(sign_of).filter(|_| plain.bad.is_some());
-    let point = match sign.map(signed) {
-        Some(signed) if signed.good > plain.good => signed,
-        Some(_) | None => plain,
-    };
-    let of = |decimal| Reading::of(sheet, field, NumberForm { decimal, sign });
-    let marks = if sheet.separator == Some(';') { &[',', '.'][..] } else { &[','] };
-    let marked = !sheet.is_typed() && present().any(|cell| has_mark(cell, marks));
-    let comma = marked.then(|| of(Decimal::Comma));
-    let has = |mark| present().any(|cell| has_mark(cell, &[mark]));
-    let marks = |comma: bool| Marks { point: !comma && has('.'), comma: comma && has(',') };
-    match (point.bad, comma) {
-        (None, comma) => {
-            let comma = comma.filter(|c| c.bad.is_none());
-            let marks = marks(comma.is_some());
-            Kind::Numbers { point, comma, marks }
-        }
-        (Some(_), Some(comma)) if comma.bad.is_none() => {
-            Kind::Numbers { point, comma: Some(comma), marks: marks(true) }
-        }
-        (Some(_), comma) => Kind::Text(match comma {
-            Some(comma) if comma.good > point.good => comma,
-            Some(_) | None => point,
-        }),
-    }
+    let plain = NumberForm { decimal: given.decimal.unwrap_or(Decimal::Point), unit: None };
+    let number = |cell: Cell<'_>| matches!(cell.number(plain), Number::Finite(_));
+    let has = |cell: Cell<'_>, unit| cell.as_text().is_some_and(|text| has_unit(text, unit));
+    // A unit that more cells have than are numbers without one.
+    let unit = first.as_text().and_then(unit_of).filter(|unit| {
+        present().filter(|cell| has(*cell, unit)).count() > present().filter(|cell| number(*cell)).count()
+    });
+    Readings::of(sheet, field, given, unit).map_or_else(Kind::Text, Kind::Numbers)
 }
 
-/// Whether a cell is text with one of these marks in it.
-fn has_mark(cell: Cell<'_>, marks: &[char]) -> bool {
-    cell.as_text().is_some_and(|text| text.contains(marks))
+/// Why a column is left out that orders the rows.
+const UNEVEN: &str =
+    "it ascends and is no date, so the rows are counted; --date-format says how dates are written";
+
+/// Whether the numbers of a column have one step.
+fn evenly(sheet: &Sheet, field: usize) -> bool {
+    let numbers: Vec<f64> = sheet
+        .cells(field)
+        .map(|cell| if let Number::Finite(value) = cell.number(NumberForm::POINT) { value } else { f64::NAN })
+        .collect();
+    let step = |pair: &[f64]| pair.last().zip(pair.first()).map(|(b, a)| b - a);
+    let mut steps = numbers.windows(2).map(step);
+    let first = steps.next().flatten();
+    steps.all(|step| step == first)
 }
 
 /// Whether a column numbers the rows: the first one without a name or called an index, from 0 or 1; or one that is
@@ -325,25 +292,7 @@ fn row_numbers(sheet: &Sheet, field: usize, name: &str) -> bool {
         return start.is_some_and(|start| [0.0, 1.0].contains(&start) && counts(start))
             && sheet.names.len() > 1;
     }
-    let all: Option<Vec<f64>> =
-        if named(&["date", "timestamp", "time", "datetime", "ds"]) { numbers().collect() } else { None };
-    all.is_some_and(|all| all.len() > 1 && all.windows(2).all(|pair| pair.first() < pair.last()))
-}
-
-/// Whether the numbers of the file have a decimal comma, where a column may be read both ways: as those columns that
-/// may be read one way alone, else with a comma where `;` separates the fields.
-fn decimal_comma(sheet: &Sheet, kinds: &[(usize, Kind)]) -> bool {
-    let (mut only_comma, mut only_point, mut both) = (false, false, false);
-    for (_, kind) in kinds {
-        if let Kind::Numbers { point, comma, marks } = kind {
-            only_comma |= point.bad.is_some();
-            only_point |= comma.is_none() && marks.point;
-            both |= comma.is_some() && point.bad.is_none() && marks.comma;
-        }
-    }
-    match (only_comma, only_point) {
-        (true, false) => true,
-        (false, true) => false,
-        (true, true) | (false, false) => both && sheet.separator == Some(';'),
-    }
+    let time = TimeName::of(name).is_some_and(|name| name.is_plain());
+    let all: Option<Vec<f64>> = if time { numbers().collect() } else { None };
+    all.is_some_and(|all| all.len() > 1 && all.is_sorted_by(|a, b| a < b))
 }

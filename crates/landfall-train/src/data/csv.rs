@@ -46,17 +46,20 @@ pub fn parse(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<Series, 
 pub(super) fn sheet(bytes: &[u8], file: &str, separator: Option<char>) -> Result<Sheet, DataError> {
     let (text, encoding) = text::decode(bytes, file)?;
     let mut notes: Vec<String> = encoding.into_iter().collect();
-    let separator = match separator {
-        None => find_separator(&text),
-        Some(c) => u8::try_from(c).map_err(|_| DataError::BadSeparator { text: c.to_string() })?,
+    let (named, first) = (named_separator(&text), text.lines().next().map_or(0, str::len));
+    let below = text.get(if named.is_some() { first } else { 0 }..).unwrap_or_default();
+    let separator = match (separator, named) {
+        (Some(c), _) => u8::try_from(c).map_err(|_| DataError::BadSeparator { text: c.to_string() })?,
+        (None, Some(named)) => named,
+        (None, None) => find_separator(&text),
     };
     // Rows are gone through twice, so that never more than the text and its cells are in memory.
-    let rows = || Rows::new(&text, file, separator);
+    let rows = || Rows::new(below, file, separator);
     let (mut widths, mut comments) = (Vec::new(), 0);
     for row in rows() {
         let row = row?;
         comments += usize::from(comments == widths.len() && row.cell(0).starts_with('#'));
-        widths.push(row.cells.len());
+        widths.push(Width::of(&row.cells));
     }
     if widths.is_empty() {
         return Err(DataError::Empty { file: file.to_owned() });
@@ -69,45 +72,87 @@ pub(super) fn sheet(bytes: &[u8], file: &str, separator: Option<char>) -> Result
     if header > 0 {
         notes.push(format!("{} before the header left out", count(header, "line")));
     }
-    let mut rows = rows().skip(header);
+    let mut rows = rows().skip(header).peekable();
     let first = rows.next().transpose()?.map(|row| row.cells).unwrap_or_default();
     let mut names: Vec<String> = first.iter().map(|cell| cell.trim().to_owned()).collect();
     if let Some(first) = names.first_mut().filter(|name| name.starts_with('#')) {
         *first = first.trim_start_matches('#').trim().to_owned();
     }
-    if is_data(&names, separator == b';') {
+    let second: Vec<&str> = match rows.peek() {
+        Some(Ok(row)) => row.cells.iter().map(str::trim).collect(),
+        Some(Err(_)) | None => Vec::new(),
+    };
+    if is_data(&names, separator == b';') || is_like(&names, &second) {
         return Err(DataError::NoHeader { file: file.to_owned() });
     }
-    // Row names without a name of their own, as R writes them.
     let below = widths.get(header + 1..).unwrap_or_default();
-    if below.len() > 1 && below.iter().all(|width| *width == names.len() + 1) {
+    let used = below.iter().map(|width| width.used).max().unwrap_or(0);
+    let one_more = names.len() + 1;
+    if below.len() > 1 && used == one_more && below.iter().all(|width| width.all == one_more) {
+        // Row names without a name of their own, as R writes them.
         names.insert(0, String::new());
+    } else if used <= names.len() {
+        // Empty fields at the end of rows are no columns, unless one has a name.
+        let named = names.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
+        names.truncate(named.max(used));
     }
     let mut texts = Texts::new(names.len());
     for row in rows {
         let row = row?;
-        check_fields(names.len(), row.cells.len(), || Place::line(file, row.line))?;
+        let width = Width::of(&row.cells);
+        let fields = if width.used > names.len() { width.used } else { width.all.min(names.len()) };
+        check_fields(names.len(), fields, || Place::line(file, row.line))?;
         texts.push(row.line, row.cells.iter());
     }
     let (file, separator) = (file.to_owned(), Some(char::from(separator)));
     Ok(Sheet { file, names, rows: sheet::Rows::Text(texts), separator, notes })
 }
 
-/// The row that names the columns: the first that has as many fields as most rows have. Rows before it are comments or a
-/// preamble. The row before that one names the columns if it has one name less and the other holds data: then the first
-/// column, of row names, has no name.
+/// The separator that a first line `sep=;` names, as Excel reads and writes it.
+fn named_separator(text: &str) -> Option<u8> {
+    let line = text.lines().next()?.trim_matches(['"', '\u{feff}']);
+    let (key, named) = line.split_at_checked(4)?;
+    // The line may be filled up with separators to the width of the table.
+    let (separator, more) = named.as_bytes().split_first()?;
+    let alone = more.iter().all(|byte| byte == separator || *byte == b'"');
+    (key.eq_ignore_ascii_case("sep=") && separator.is_ascii() && alone).then_some(*separator)
+}
+
+/// How many fields a row has: all, and those up to the last one that is not empty.
+#[derive(Clone, Copy)]
+struct Width {
+    all: usize,
+    used: usize,
+}
+
+impl Width {
+    fn of(cells: &StringRecord) -> Self {
+        let last = (0..cells.len()).rfind(|at| cells.get(*at).is_some_and(|cell| !cell.trim().is_empty()));
+        let used = last.map_or(0, |last| last + 1);
+        Self { all: cells.len(), used }
+    }
+}
+
+/// The row that names the columns: the first that has as many fields as most rows have, empty ones at the end aside. Rows before
+/// it are comments or a preamble, and so is one that says something in its first field alone. The row before that one names the columns
+/// if it has one name less and the other holds data: then the first column, of row names, has no name.
 ///
-/// `widths` are the numbers of fields of all rows, the first `comments` of them comments; `data` says whether a row holds
-/// numbers.
-fn header_row(widths: &[usize], comments: usize, data: impl Fn(usize) -> bool) -> usize {
-    let width = usual_width(widths.iter().copied());
-    let fields = |row: usize| widths.get(row).copied().unwrap_or(0);
+/// `widths` are those of all rows, the first `comments` of them comments; `data` says whether a row holds numbers.
+fn header_row(widths: &[Width], comments: usize, data: impl Fn(usize) -> bool) -> usize {
+    let usual = usual_width(widths.iter().map(|width| width.all));
+    let used = usual_width(widths.iter().map(|width| width.used));
+    let fits = |row: usize| {
+        let Some(&width) = widths.get(row) else { return false };
+        let fits = width.all == usual || [usual, used].contains(&width.used);
+        fits && (width.used > 1 || used == 1)
+    };
+    let fields = |row: usize| widths.get(row).map_or(0, |width| width.all);
     // The last comment names the columns where the row below it is data.
-    if comments > 0 && fields(comments - 1) == width && data(comments) {
+    if comments > 0 && fits(comments - 1) && data(comments) {
         return comments - 1;
     }
-    let at = (comments..widths.len()).find(|row| fields(*row) == width).unwrap_or(0);
-    let nameless = at > comments && fields(at - 1) > 1 && fields(at - 1) + 1 == width;
+    let at = (comments..widths.len()).find(|row| fits(*row)).unwrap_or(0);
+    let nameless = at > comments && fields(at - 1) > 1 && fields(at - 1) + 1 == usual;
     if nameless && data(at) { at - 1 } else { at }
 }
 
@@ -242,4 +287,40 @@ pub(super) fn is_data(names: &[String], decimal_comma: bool) -> bool {
     let counter = |name: &String| name.bytes().all(|b| b.is_ascii_digit());
     let dated = names.first().is_some_and(|name| !number(name) && dates::is_date(name));
     dated || (names.iter().all(number) && !names.iter().all(counter))
+}
+
+/// What a field of the first row and that below it are.
+#[derive(PartialEq, Eq)]
+enum Sort {
+    Empty,
+    Number,
+    Date,
+    Text,
+}
+
+impl Sort {
+    fn of(text: &str) -> Self {
+        match text {
+            "" => Self::Empty,
+            text if numeric(text) || matches!(NumberForm::COMMA.read(text), Number::Finite(_)) => {
+                Self::Number
+            }
+            text if dates::is_date(text) => Self::Date,
+            _ => Self::Text,
+        }
+    }
+}
+
+/// Whether a header is a row of data as the one below it: each field is of the same sort, and one of them is no name: a date, a
+/// number that is no counter, or a text that stands below it too.
+fn is_like(names: &[String], below: &[&str]) -> bool {
+    let counter = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let long_date = |text: &str| counter(text) && text.len() >= 6 && dates::is_date(text);
+    let same = names.len() == below.len() && names.iter().zip(below).all(|(a, b)| Sort::of(a) == Sort::of(b));
+    same && names.iter().zip(below).any(|(name, below)| match Sort::of(name) {
+        Sort::Empty => false,
+        Sort::Date => true,
+        Sort::Number => !counter(name) || long_date(name) && long_date(below),
+        Sort::Text => name == below,
+    })
 }

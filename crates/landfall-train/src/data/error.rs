@@ -16,6 +16,9 @@ pub enum DataError {
     /// No forecast from a place in time.
     #[error(transparent)]
     Cutoff(#[from] super::CutoffError),
+    /// Numbers, dates or columns are of no form that is known.
+    #[error(transparent)]
+    Form(#[from] super::FormError),
     /// Covariates are not as they must be.
     #[error(transparent)]
     Covariates(#[from] super::CovariateError),
@@ -58,10 +61,12 @@ pub enum DataError {
         file: String,
     },
     /// Nothing to forecast.
-    #[error("{file}: no numeric column; a series needs at least one beside the date")]
+    #[error("{file}: no numeric column; a series needs at least one beside the date{why}")]
     NoNumericColumn {
         /// Path of the file.
         file: String,
+        /// The first cell of a column that keeps it from being one, in brackets.
+        why: String,
     },
     /// A header cell is empty.
     #[error("{file}: column {position} has no name; name every column in the header line")]
@@ -88,7 +93,7 @@ pub enum DataError {
         name: String,
     },
     /// A requested column does not exist.
-    #[error("{file}: no column `{name}`{}; add it or correct its name", among(.known), name = one_line(.name))]
+    #[error("{file}: no column `{name}`{}; add it or correct its name", among(.name, .known), name = one_line(.name))]
     UnknownColumn {
         /// Path of the file.
         file: String,
@@ -120,7 +125,7 @@ pub enum DataError {
         /// What the cell says.
         text: String,
         /// What to do.
-        advice: &'static str,
+        advice: String,
     },
     /// Columns that go on after the last value of others.
     #[error("{file}: {what}; {advice}")]

@@ -223,6 +223,23 @@ impl Frequency {
         }
     }
 
+    /// Its name without the day on which dates are; none where there is no step.
+    pub(super) fn name(&self) -> Option<String> {
+        match *self {
+            Self::Weekly { weeks: 1, .. } => Some("weekly".to_owned()),
+            Self::Weekly { weeks, .. } => Some(format!("every {weeks} weeks")),
+            Self::Regular { .. } | Self::BusinessDays | Self::Monthly { .. } => Some(self.to_string()),
+            Self::Irregular { .. } | Self::Unknown => None,
+        }
+    }
+
+    /// Whether it is none of these names. `few` dates of one week may be business days or not.
+    pub(super) fn contradicts(&self, names: &[String], few: bool) -> bool {
+        let is = |name: &str| names.iter().any(|n| n == name);
+        let days = matches!(*self, Self::Regular { step } if step.num_days() < 5 && step == TimeDelta::days(step.num_days()));
+        self.name().is_some_and(|name| !(is(&name) || few && days && is("business days")))
+    }
+
     /// The `steps` dates that follow `last`.
     ///
     /// # Errors

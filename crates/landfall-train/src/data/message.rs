@@ -21,9 +21,18 @@ pub(super) fn escaped(text: &str) -> String {
     text.chars().map(one).collect()
 }
 
-/// The names that another is none of.
-pub(super) fn among(known: &[String]) -> String {
-    if known.is_empty() { String::new() } else { format!(" among {}", list(known)) }
+/// The names that another is none of: those near to it, else all.
+pub(super) fn among(name: &str, known: &[String]) -> String {
+    let near = crate::nearest::nearest(name, known.iter().map(String::as_str));
+    match near.as_slice() {
+        [] if known.is_empty() => String::new(),
+        [] => format!(" among {}", list(known)),
+        [one] => format!("; the nearest name is `{}`", one_line(one)),
+        several => {
+            let names: Vec<String> = several.iter().map(|name| format!("`{}`", one_line(name))).collect();
+            format!("; the nearest names are {}", names.join(", "))
+        }
+    }
 }
 
 /// Names for a message, cut where a line would turn into a page.

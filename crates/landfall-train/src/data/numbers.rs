@@ -2,14 +2,21 @@
 
 use std::borrow::Cow;
 
+use super::units::{Unit, without_unit};
+
 /// Cells that stand for a missing value, compared without regard to case: those of pandas, and `-`, `?` and `.`.
 const MISSING: [&str; 16] = [
     "", "na", "n/a", "#n/a", "#n/a n/a", "#na", "<na>", "nan", "-nan", "null", "none", "1.#ind", "-1.#ind",
     "-", "?", ".",
 ];
 
-/// Signs of currencies that may stand before or after a number.
-const CURRENCIES: [char; 5] = ['$', '€', '£', '¥', '₹'];
+/// What may group thousands beside the one of point and comma that is not the decimal mark: blanks of several widths and
+/// apostrophes.
+const BLANKS: [char; 5] = [' ', '\u{a0}', '\u{202f}', '\u{2009}', '\u{2007}'];
+const APOSTROPHES: [char; 2] = ['\'', '\u{2019}'];
+
+/// Signs of a negative number: the hyphen and the minus of typesetters.
+const MINUS: [char; 2] = ['-', '\u{2212}'];
 
 /// What a cell holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,85 +45,150 @@ pub(super) enum Decimal {
     Comma,
 }
 
+impl Decimal {
+    /// Its sign.
+    pub(super) const fn mark(self) -> char {
+        match self {
+            Self::Point => '.',
+            Self::Comma => ',',
+        }
+    }
+
+    /// The other one, which may group thousands.
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Point => Self::Comma,
+            Self::Comma => Self::Point,
+        }
+    }
+
+    /// Its name.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Point => "point",
+            Self::Comma => "comma",
+        }
+    }
+
+    /// A number that has it, and groups of thousands.
+    pub(super) const fn example(self) -> &'static str {
+        match self {
+            Self::Point => "1,234.5",
+            Self::Comma => "1.234,5",
+        }
+    }
+}
+
+/// What the marks of a cell say of how numbers are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// Whether it has a decimal mark.
+    pub(super) decimal: bool,
+    /// What groups its thousands; blanks and apostrophes of all widths are one.
+    pub(super) thousands: Option<char>,
+    /// Whether no other reading of point and comma makes a number of it.
+    pub(super) sure: bool,
+}
+
 /// How the numbers of a column are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NumberForm {
     pub(super) decimal: Decimal,
-    /// The percent or currency sign that every number has.
-    pub(super) sign: Option<char>,
+    /// The percent sign or currency that every number has.
+    pub(super) unit: Option<Unit>,
 }
 
 impl NumberForm {
-    pub(super) const POINT: Self = Self { decimal: Decimal::Point, sign: None };
-    pub(super) const COMMA: Self = Self { decimal: Decimal::Comma, sign: None };
+    pub(super) const POINT: Self = Self { decimal: Decimal::Point, unit: None };
+    pub(super) const COMMA: Self = Self { decimal: Decimal::Comma, unit: None };
 
     /// Reads a cell without blanks around it. Thousands are grouped by a blank, an apostrophe, or the other one of point
-    /// and comma, and only where each group has three digits.
+    /// and comma, and only where each group has three digits, or all but the last two, as in India. A negative number has
+    /// a minus before or behind it, or stands in brackets.
     pub(super) fn read(self, text: &str) -> Number {
-        if is_missing(text) {
-            return Number::Missing;
+        self.read_marked(text).0
+    }
+
+    /// As [`NumberForm::read`], with what the cell's marks say.
+    pub(super) fn read_marked(self, text: &str) -> (Number, Marks) {
+        let none = Marks::default();
+        if let (Decimal::Point, None, Ok(value)) = (self.decimal, self.unit, text.parse::<f64>()) {
+            // The usual cell. More digits behind the point than a group has are no thousands.
+            let fraction = text.split_once('.').map(|(_, fraction)| fraction);
+            let sure = fraction.is_some_and(|f| f.len() != 3) || text.starts_with("0.");
+            return (Number::of(value), Marks { decimal: fraction.is_some(), thousands: None, sure });
         }
-        let unsigned = match self.sign {
-            None => Some(Cow::Borrowed(text)),
-            Some(sign) => without_sign(text, sign).map(Cow::Owned),
-        };
-        let Some(text) = unsigned else { return Number::Text };
-        let plain = match self.decimal {
-            Decimal::Comma if text.contains(',') && !text.contains('.') => {
-                Cow::Owned(text.replacen(',', ".", 1))
+        if is_missing(text) {
+            return (Number::Missing, none);
+        }
+        let Some((negative, body)) = self.magnitude(text) else { return (Number::Text, none) };
+        if ["inf", "infinity"].iter().any(|word| body.eq_ignore_ascii_case(word)) {
+            return (Number::Infinite, none);
+        }
+        let read = self.plain(body).or_else(|| self.grouped(body));
+        let Some((value, marks)) = read else { return (Number::Text, none) };
+        (Number::of(if negative { -value } else { value }), marks)
+    }
+
+    /// Whether a number is negative, and what is left of it without sign, brackets and unit.
+    fn magnitude(self, text: &str) -> Option<(bool, &str)> {
+        let (mut rest, mut signed, mut negative, mut unit) = (text, false, false, self.unit);
+        loop {
+            let bracketed = rest.strip_prefix('(').and_then(|inner| inner.strip_suffix(')'));
+            let minus = bracketed.or_else(|| rest.strip_prefix(MINUS)).or_else(|| rest.strip_suffix(MINUS));
+            let bare = minus.or_else(|| rest.strip_prefix('+')).filter(|_| !signed);
+            if let Some(bare) = bare {
+                (rest, signed, negative) = (bare.trim(), true, minus.is_some());
+            } else if let Some(bare) = unit.and_then(|unit| without_unit(rest, unit)) {
+                (rest, unit) = (bare.trim(), None);
+            } else {
+                return unit.is_none().then_some((negative, rest));
             }
-            Decimal::Point | Decimal::Comma => Cow::Borrowed(&*text),
+        }
+    }
+
+    /// A number without groups.
+    fn plain(self, body: &str) -> Option<(f64, Marks)> {
+        let mark = self.decimal.mark();
+        if !body.starts_with(|c: char| c.is_ascii_digit() || c == mark) {
+            return None;
+        }
+        let text = match self.decimal {
+            Decimal::Point => Cow::Borrowed(body),
+            Decimal::Comma if body.contains('.') => return None,
+            Decimal::Comma => Cow::Owned(body.replacen(',', ".", 1)),
         };
-        // With a decimal comma, digits after a point are a group of thousands if there are three of them.
-        let parsed = match self.decimal {
-            Decimal::Comma if text.contains('.') => self.grouped(&text),
-            Decimal::Point | Decimal::Comma => plain.parse().ok().or_else(|| self.grouped(&text)),
-        };
-        parsed.map_or(Number::Text, Number::of)
+        let fraction = body.split_once(mark).map(|(_, fraction)| fraction);
+        let sure = fraction.is_some_and(|f| f.len() != 3) || body.starts_with('0');
+        Some((text.parse().ok()?, Marks { decimal: fraction.is_some(), thousands: None, sure }))
     }
 
     /// A number whose thousands are grouped.
-    fn grouped(self, text: &str) -> Option<f64> {
-        let (decimal, other) = match self.decimal {
-            Decimal::Point => ('.', ','),
-            Decimal::Comma => (',', '.'),
-        };
-        let (whole, fraction) = text.split_once(decimal).unwrap_or((text, ""));
+    fn grouped(self, body: &str) -> Option<(f64, Marks)> {
+        let (decimal, other) = (self.decimal.mark(), self.decimal.other().mark());
+        let (whole, fraction) = body.split_once(decimal).unwrap_or((body, ""));
         let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-        let negative = whole.starts_with('-');
-        let body = whole.trim_start_matches(['-', '+']);
-        let separator = body.chars().find(|c| !c.is_ascii_digit())?;
-        if ![other, ' ', '\u{a0}', '\u{202f}', '\''].contains(&separator) || whole.len() > body.len() + 1 {
-            return None;
-        }
-        let groups: Vec<&str> = body.split(separator).collect();
-        let (first, rest) = groups.split_first()?;
-        let sound =
-            (1..=3).contains(&first.len()) && !first.starts_with('0') && digits(first) && digits(fraction);
-        if !sound || !rest.iter().all(|group| group.len() == 3 && digits(group)) {
+        let separator = whole.chars().find(|c| !c.is_ascii_digit())?;
+        let thousands = match separator {
+            c if c == other => other,
+            c if BLANKS.contains(&c) => ' ',
+            c if APOSTROPHES.contains(&c) => '\'',
+            _ => return None,
+        };
+        let groups: Vec<&str> = whole.split(separator).collect();
+        let ([first, middle @ ..], last) = (groups.split_last()?.1, groups.last()?) else { return None };
+        let of = |digits: usize| middle.iter().all(|group| group.len() == digits);
+        // Lakh and crore: groups of two digits before the last one.
+        let indian = separator == ',' && !middle.is_empty() && of(2) && first.len() <= 2;
+        let sound = (1..=3).contains(&first.len()) && !first.starts_with('0') && digits(fraction);
+        if !sound || last.len() != 3 || !(of(3) || indian) || !groups.iter().all(|group| digits(group)) {
             return None;
         }
         let number: f64 = format!("{}.{fraction}0", groups.concat()).parse().ok()?;
-        Some(if negative { -number } else { number })
+        let fraction = body.contains(decimal);
+        let sure = thousands != other || !middle.is_empty() || fraction;
+        Some((number, Marks { decimal: fraction, thousands: Some(thousands), sure }))
     }
-}
-
-/// The percent or currency sign that a cell has.
-pub(super) fn sign_of(text: &str) -> Option<char> {
-    let body = text.trim_start_matches(['-', '+']);
-    let (first, last) = (body.chars().next()?, body.chars().last()?);
-    let currency = [first, last].into_iter().find(|c| CURRENCIES.contains(c));
-    currency.or((last == '%').then_some('%'))
-}
-
-fn without_sign(text: &str, sign: char) -> Option<String> {
-    let (minus, body) = match text.strip_prefix('-') {
-        Some(body) => ("-", body),
-        None => ("", text),
-    };
-    let prefix = (sign != '%').then(|| body.strip_prefix(sign)).flatten();
-    let rest = prefix.or_else(|| body.strip_suffix(sign))?.trim();
-    Some(format!("{minus}{rest}"))
 }
 
 pub(super) fn is_missing(text: &str) -> bool {
@@ -147,7 +219,17 @@ mod tests {
             ("12 345", Number::Finite(12345.0), Number::Finite(12345.0)),
             ("1'000.5", Number::Finite(1000.5), Number::Text),
             ("0.123", Number::Finite(0.123), Number::Text),
-            ("12,34,567", Number::Text, Number::Text),
+            ("12,34,567", Number::Finite(1_234_567.0), Number::Text),
+            ("1,23,456.5", Number::Finite(123_456.5), Number::Text),
+            ("(1,034.50)", Number::Finite(-1034.5), Number::Text),
+            ("(1.034,50)", Number::Text, Number::Finite(-1034.5)),
+            ("12-", Number::Finite(-12.0), Number::Finite(-12.0)),
+            ("\u{2212}1.5", Number::Finite(-1.5), Number::Text),
+            ("(-5)", Number::Text, Number::Text),
+            ("12\u{2019}000.50", Number::Finite(12_000.5), Number::Text),
+            ("1\u{202f}234", Number::Finite(1234.0), Number::Finite(1234.0)),
+            ("-inf", Number::Infinite, Number::Infinite),
+            ("(2020)-01", Number::Text, Number::Text),
             ("1,2345", Number::Text, Number::Finite(1.2345)),
             ("--1,234", Number::Text, Number::Text),
             ("1e3", Number::Finite(1000.0), Number::Finite(1000.0)),
@@ -160,16 +242,39 @@ mod tests {
     }
 
     #[test]
-    fn signs_are_those_of_every_cell() {
-        let dollars = NumberForm { sign: Some('$'), ..NumberForm::POINT };
-        assert_eq!(dollars.read("-$1,234.50"), Number::Finite(-1234.5));
-        assert_eq!(dollars.read("$-3"), Number::Finite(-3.0));
-        assert_eq!(dollars.read("3"), Number::Text);
-        let percent = NumberForm { sign: Some('%'), ..NumberForm::COMMA };
+    fn a_unit_is_that_of_every_cell() {
+        let dollars = NumberForm { unit: Some("$"), ..NumberForm::POINT };
+        for (text, value) in [
+            ("-$1,234.50", -1234.5),
+            ("$-3", -3.0),
+            ("($1,234.50)", -1234.5),
+            ("$(3)", -3.0),
+            ("3 $", 3.0),
+            ("$3-", -3.0),
+        ] {
+            assert_eq!(dollars.read(text), Number::Finite(value), "{text}");
+        }
+        assert_eq!((dollars.read("3"), dollars.read("$$3"), dollars.read("-$-3")), TEXTS);
+        let percent = NumberForm { unit: Some("%"), ..NumberForm::COMMA };
         assert_eq!(percent.read("12,5 %"), Number::Finite(12.5));
+        let euro = NumberForm { unit: Some("EUR"), ..NumberForm::COMMA };
         assert_eq!(
-            ["5%", "€5", "-$5", "5", "", "5 €"].map(sign_of),
-            [Some('%'), Some('€'), Some('$'), None, None, Some('€')]
+            (euro.read("EUR 1.234,50"), euro.read("7 eur")),
+            (Number::Finite(1234.5), Number::Finite(7.0))
         );
+    }
+
+    const TEXTS: (Number, Number, Number) = (Number::Text, Number::Text, Number::Text);
+
+    #[test]
+    fn marks_say_what_a_number_may_be() {
+        let point = |text| NumberForm::POINT.read_marked(text).1;
+        let marks = |decimal, thousands, sure| Marks { decimal, thousands, sure };
+        assert_eq!(point("1,234"), marks(false, Some(','), false));
+        assert_eq!(point("1,234,567"), marks(false, Some(','), true));
+        assert_eq!(point("1,234.5"), marks(true, Some(','), true));
+        assert_eq!(point("1 234"), marks(false, Some(' '), true));
+        assert_eq!((point("60.013"), point("60.01")), (marks(true, None, false), marks(true, None, true)));
+        assert_eq!((point("0.126"), point("12")), (marks(true, None, true), marks(false, None, false)));
     }
 }

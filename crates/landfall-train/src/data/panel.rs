@@ -1,6 +1,6 @@
 //! Several series with the same columns: what files hold.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::covariates::{self, Known, Scale, indicator};
 use super::message::{count, list};
 use super::sheet::Sheet;
 use super::table::assemble;
-use super::{DataError, Dates, Frequency, ReadOptions, Season, Series, Summary, csv};
+use super::{DataError, Dates, FormError, Frequency, ReadOptions, Season, Series, Spacing, Summary, csv};
 
 /// Series with the same columns, of which the first ones are to be forecast.
 ///
@@ -42,6 +42,12 @@ pub struct Panel {
 pub struct Found {
     /// What separates the fields of a row, in a text file.
     pub separator: Option<char>,
+    /// The decimal mark of the numbers, where they have one or groups of thousands.
+    pub decimal: Option<char>,
+    /// What groups their thousands.
+    pub thousands: Option<char>,
+    /// Whether the separator of the fields decided on the decimal mark.
+    pub(super) guessed: bool,
     /// The columns that hold the date.
     pub date_column: Vec<String>,
     /// How dates are written, in the notation of `strftime`.
@@ -57,6 +63,8 @@ impl Found {
     fn join(&mut self, mut other: Self) {
         self.notes.append(&mut other.notes);
         self.separator = self.separator.filter(|_| self.separator == other.separator);
+        self.decimal = self.decimal.or(other.decimal);
+        self.thousands = self.thousands.or(other.thousands);
         if self.date_column != other.date_column || self.date_format != other.date_format {
             self.date_column.clear();
             self.date_format = None;
@@ -140,9 +148,8 @@ impl Panel {
     /// Whatever keeps a file from being series, with the line and the column where there is one; as [`Panel::new`].
     pub fn read(paths: &[impl AsRef<Path>], options: &ReadOptions) -> Result<Self, DataError> {
         let (mut series, mut all): (Vec<Series>, Option<Found>) = (Vec::new(), None);
-        for path in paths {
+        for (path, (mut read, mut found)) in paths.iter().zip(read_files(paths, options)?) {
             let path = path.as_ref();
-            let (mut read, mut found) = read_file(path, options)?;
             if found.series_id.is_empty() {
                 let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
                 let named = |s: Series| match &stem {
@@ -339,6 +346,37 @@ impl Panel {
         (same && first.uneven.is_none()).then_some(first.usual)
     }
 
+    /// How the dates of the series advance, in words, each once: `daily`, `weekly`, without the day on which. None where those
+    /// of a series are uneven.
+    pub fn frequencies(&self) -> Vec<String> {
+        let spacings = self.series.iter().filter_map(|s| s.dates().map(Dates::spacing));
+        let all: Vec<Spacing> = spacings.collect();
+        if all.iter().any(|spacing| spacing.uneven.is_some()) {
+            return Vec::new();
+        }
+        all.iter().filter_map(|s| s.usual.name()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Refuses series whose dates advance otherwise than these of a run; of several series, those long enough to tell.
+    ///
+    /// # Errors
+    /// [`FormError::Frequency`].
+    pub fn check_frequency(&self, expected: &[String]) -> Result<(), DataError> {
+        /// Dates that tell business days from days.
+        const TELLING: usize = 6;
+        let few = |s: &Series| s.rows() < TELLING;
+        let told = self.series.iter().filter(|s| self.series.len() == 1 || !few(s));
+        for series in told.filter(|_| !expected.is_empty()) {
+            let Some(dates) = series.dates() else { continue };
+            let found = dates.spacing().usual;
+            if found.contradicts(expected, few(series)) {
+                let (file, found) = (series.source().to_owned(), found.to_string());
+                return Err(FormError::Frequency { file, found, expected: expected.to_vec() }.into());
+            }
+        }
+        Ok(())
+    }
+
     /// The seasonal period: that of [`Panel::with_period`], else what dates and data say.
     pub fn season(&self) -> Season {
         match self.period {
@@ -412,6 +450,31 @@ impl From<Series> for Panel {
 
 /// Series, and what was found.
 type Read = (Vec<Series>, Found);
+
+/// Reads files whose numbers have one decimal mark: where one file says which, the others do not guess.
+fn read_files(paths: &[impl AsRef<Path>], options: &ReadOptions) -> Result<Vec<Read>, DataError> {
+    let mut all = Vec::with_capacity(paths.len());
+    for path in paths {
+        all.push(read_file(path.as_ref(), options)?);
+    }
+    let says = |(at, (_, found)): (usize, &Read)| Some((at, found.decimal.filter(|_| !found.guessed)?));
+    let Some((first, decimal)) = all.iter().enumerate().find_map(says) else { return Ok(all) };
+    for (path, read) in paths.iter().zip(&mut all) {
+        let file = || path.as_ref().display().to_string();
+        match read.1.decimal {
+            Some(own) if own != decimal && read.1.guessed => {
+                *read = read_file(path.as_ref(), &ReadOptions { decimal: Some(decimal), ..options.clone() })?;
+            }
+            Some(own) if own != decimal => {
+                let other = paths.get(first).map_or_else(String::new, |p| p.as_ref().display().to_string());
+                let mark = if own == ',' { "comma" } else { "point" };
+                return Err(FormError::OtherMark { file: file(), mark, other }.into());
+            }
+            Some(_) | None => {}
+        }
+    }
+    Ok(all)
+}
 
 fn read_file(path: &Path, options: &ReadOptions) -> Result<Read, DataError> {
     let file = path.display().to_string();

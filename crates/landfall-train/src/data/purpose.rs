@@ -8,8 +8,10 @@ pub enum Purpose {
     /// A new run, or none: settings say how it is read.
     #[default]
     NewRun,
-    /// A run that has settings of its own.
+    /// A run that has settings of its own, and continues other data.
     Run,
+    /// The data of a run, read again.
+    Again,
     /// Rows to forecast of a run's columns known in advance.
     Future,
     /// A request to a server of a run.
@@ -21,7 +23,7 @@ impl Purpose {
     pub(super) const fn cell(self) -> &'static str {
         match self {
             Self::NewRun => "correct or clear the cell, or choose others with --columns",
-            Self::Run | Self::Future | Self::Request => "correct or clear the cell",
+            Self::Run | Self::Again | Self::Future | Self::Request => "correct or clear the cell",
         }
     }
 
@@ -29,7 +31,7 @@ impl Purpose {
     pub(super) const fn empty_column(self) -> &'static str {
         match self {
             Self::NewRun => "leave it out or use --fill zero",
-            Self::Run => "give it values or use --fill zero",
+            Self::Run | Self::Again => "give it values or use --fill zero",
             Self::Future | Self::Request => "give it values",
         }
     }
@@ -37,7 +39,7 @@ impl Purpose {
     /// For missing values that no previous one fills.
     pub(super) const fn no_previous(self) -> &'static str {
         match self {
-            Self::NewRun | Self::Run => "use --fill linear|zero or drop these rows",
+            Self::NewRun | Self::Run | Self::Again => "use --fill linear|zero or drop these rows",
             Self::Future | Self::Request => "give the first value or drop these rows",
         }
     }
@@ -48,7 +50,7 @@ impl Purpose {
             Self::NewRun => {
                 "keep one row per date, or name the column that tells series apart with --series-id"
             }
-            Self::Run | Self::Future | Self::Request => "keep one row per date",
+            Self::Run | Self::Again | Self::Future | Self::Request => "keep one row per date",
         }
     }
 
@@ -60,7 +62,7 @@ impl Purpose {
                  or leave columns out with --columns; if the values are missing by accident, --fill previous|linear|zero \
                  fills them",
             ),
-            Self::Run => Some(
+            Self::Run | Self::Again => Some(
                 "move rows to forecast to a file of their own, for `forecast --future`; if the values are missing by \
                  accident, --fill previous|linear|zero fills them",
             ),
@@ -84,11 +86,23 @@ impl Purpose {
                     "--date-format '{pattern}' reads dates like {example}; correct the date or the format"
                 )
             }
-            (Self::Run | Self::Future | Self::Request, None) => {
+            (Self::Run | Self::Again | Self::Future | Self::Request, None) => {
                 "write all dates in one form, as 2016-07-01 13:00:00".to_owned()
             }
-            (Self::Run | Self::Future | Self::Request, Some((_, example))) => {
+            (Self::Run | Self::Again | Self::Future | Self::Request, Some((_, example))) => {
                 format!("write it like {example}, as the run's dates are")
+            }
+        }
+    }
+
+    /// For columns that are called a time and are no dates.
+    pub(super) fn time_columns(self) -> String {
+        match self {
+            Self::NewRun => "name the columns of the date with --date-column, and its form with --date-format if need be, as in \
+                             --date-column year,month; or say by --columns that they are values, or leave them out"
+                .to_owned(),
+            Self::Run | Self::Again | Self::Future | Self::Request => {
+                "give each row its date, as the run's data have it".to_owned()
             }
         }
     }
@@ -97,7 +111,7 @@ impl Purpose {
     pub(super) fn ambiguous_dates(self, first: &str, second: &str) -> String {
         match self {
             Self::NewRun => format!("give --date-format '{first}' or '{second}'"),
-            Self::Run | Self::Future | Self::Request => "write them like 2024-12-31".to_owned(),
+            Self::Run | Self::Again | Self::Future | Self::Request => "write them like 2024-12-31".to_owned(),
         }
     }
 }

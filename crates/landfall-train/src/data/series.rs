@@ -35,7 +35,7 @@ impl Series {
     ) -> Result<Self, DataError> {
         let file = source.into();
         let Some(rows) = values.first().map(Vec::len) else {
-            return Err(DataError::NoNumericColumn { file });
+            return Err(DataError::NoNumericColumn { file, why: String::new() });
         };
         if rows == 0 {
             return Err(DataError::HeaderOnly { file });

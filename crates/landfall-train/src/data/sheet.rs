@@ -40,10 +40,18 @@ pub struct ReadOptions {
     pub date_format: Option<String>,
     /// What separates the fields of a row; a blank stands for runs of blanks.
     pub separator: Option<char>,
+    /// The decimal mark of numbers that are text, `.` or `,`.
+    pub decimal: Option<char>,
+    /// What groups their thousands: `.`, `,`, a blank or an apostrophe. Point and comma say that the other is the decimal mark.
+    pub thousands: Option<char>,
     /// Columns whose values are names: each name becomes a column of its own.
     pub categorical: Vec<String>,
     /// Columns that may have one value in each series, and are not left out for it.
     pub fixed: Vec<String>,
+    /// Columns that settings name as something else than a date or a series.
+    pub named: Vec<String>,
+    /// Whether the columns to be forecast are named, so that the others are inputs.
+    pub targets: bool,
     /// What the data is read for, by which messages advise.
     pub purpose: Purpose,
 }

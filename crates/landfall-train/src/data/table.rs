@@ -1,14 +1,16 @@
 //! Series from a table: its rows told apart by series and put in the order of their dates, its values filled.
 
-use super::dates::{DateSource, Dates, clock_changes, find_columns};
+use super::columns;
+use super::dates::{DateSource, Dates, check_series, check_unread, clock_changes, find_columns};
 use super::error::DataError;
 use super::fill::{Filling, Holes};
+use super::long::{self, Steps};
 use super::message::count;
+use super::number_form::FileMarks;
 use super::panel::Found;
 use super::purpose::Purpose;
 use super::series::{Series, first_duplicate};
 use super::sheet::{ReadOptions, Sheet};
-use super::{columns, long};
 use chrono::NaiveDateTime;
 use std::collections::HashMap;
 
@@ -16,6 +18,8 @@ use std::collections::HashMap;
 struct Roles {
     source: Option<DateSource>,
     ids: Vec<usize>,
+    /// What counts the rows of each series, where no dates do.
+    steps: Option<Steps>,
 }
 
 impl Roles {
@@ -27,16 +31,28 @@ impl Roles {
         };
         let given = options.series_id.iter().flatten().map(field).collect::<Result<Vec<_>, _>>()?;
         let requested = options.columns.as_deref().unwrap_or_default();
-        let wanted = |name: &String| requested.contains(name) || options.categorical.contains(name);
+        let wanted = |name: &String| {
+            requested.contains(name) || options.categorical.contains(name) || options.named.contains(name)
+        };
         let asked = (0..sheet.names.len()).filter(|field| wanted(&sheet.column_name(*field)));
         let mut taken: Vec<usize> = given.iter().copied().chain(asked).collect();
         let source = find_columns(sheet, options, &taken)?;
         taken.extend(source.iter().flat_map(|source| &source.fields));
-        let ids = match &source {
-            Some(source) if options.series_id.is_none() => series_of(sheet, source, &taken),
-            Some(_) | None => given,
+        let known = options.series_id.as_ref().map(|_| given.as_slice());
+        let steps = if source.is_none() { Steps::find(sheet, known, &taken) } else { None };
+        let ids = match (&source, &steps) {
+            (Some(source), _) if options.series_id.is_none() => series_of(sheet, source, &taken),
+            (None, Some(steps)) => steps.ids.clone(),
+            (Some(_), _) | (None, None) => given,
         };
-        Ok(Self { source, ids })
+        if options.series_id.is_none() {
+            check_series(sheet, &ids, options)?;
+        }
+        if source.is_none() {
+            taken.extend(ids.iter().copied().chain(steps.iter().map(|steps| steps.field)));
+            check_unread(sheet, options, &taken)?;
+        }
+        Ok(Self { source, ids, steps })
     }
 
     fn date_fields(&self) -> &[usize] {
@@ -44,12 +60,15 @@ impl Roles {
     }
 
     /// What was found, for another reading.
-    fn found(&self, sheet: &Sheet, notes: Vec<String>) -> Found {
+    fn found(&self, sheet: &Sheet, marks: FileMarks, notes: Vec<String>) -> Found {
         let name = |field: &usize| sheet.names.get(*field).cloned().unwrap_or_default();
         let dated =
             |field: &usize| Some(name(field)).filter(|n| !n.is_empty()).unwrap_or_else(|| "date".to_owned());
         Found {
             separator: sheet.separator,
+            decimal: marks.decimal,
+            thousands: marks.thousands,
+            guessed: marks.guessed,
             date_column: self.date_fields().iter().map(dated).collect(),
             date_format: self.source.as_ref().map(|source| source.dates.form.pattern().to_owned()),
             series_id: self.ids.iter().map(name).collect(),
@@ -69,9 +88,12 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     sheet.name_columns();
     let roles = Roles::find(&sheet, options)?;
     let source = roles.source.as_ref();
-    let not_values: Vec<usize> = roles.ids.iter().chain(roles.date_fields()).copied().collect();
-    let mut rows =
-        Rows { sheet: &sheet, purpose: options.purpose, source, sorted: 0, dropped: 0, changes: 0 };
+    let steps = roles.steps.as_ref();
+    let counted = steps.map(|steps| steps.field);
+    let not_values: Vec<usize> =
+        roles.ids.iter().chain(roles.date_fields()).copied().chain(counted).collect();
+    let purpose = options.purpose;
+    let mut rows = Rows { sheet: &sheet, purpose, source, steps, sorted: 0, dropped: 0, changes: 0 };
     let mut ordered = Vec::new();
     for (id, lines) in groups(&sheet, &roles.ids)? {
         let (lines, dates) = rows.in_order(lines)?;
@@ -82,6 +104,9 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     let mut notes = std::mem::take(&mut sheet.notes);
     notes.extend(source.and_then(|source| source.dates.note.clone()));
     notes.extend(columns.notes);
+    notes.extend(counted.filter(|_| options.columns.is_none()).map(|field| {
+        format!("column `{}` left out: it counts the rows of each series", sheet.column_name(field))
+    }));
     let names: Vec<String> = columns.numbers.iter().map(|c| c.name.clone()).collect();
     // Column by column, so that one alone is there twice.
     let mut values = vec![Vec::with_capacity(names.len()); ordered.len()];
@@ -112,17 +137,21 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     }
     notes.extend(of_rows);
     notes.extend(filling.notes());
-    let found = roles.found(&sheet, notes);
+    let found = roles.found(&sheet, columns.marks, notes);
     Ok((series, found))
 }
 
-/// The columns that name the series, where dates repeat and no change of the clock explains it.
+/// The columns that name the series: where dates repeat and no change of the clock explains it, those that tell rows of one date
+/// apart; else those that say by name or order that they do.
 fn series_of(sheet: &Sheet, source: &DateSource, taken: &[usize]) -> Vec<usize> {
     let dates = &source.dates.values;
     let mut sorted = dates.clone();
     sorted.sort_unstable();
     let repeats = sorted.windows(2).any(|pair| pair.first() == pair.last());
-    if !repeats || clock_changes(dates).is_some() {
+    if !repeats {
+        return long::series_apart(sheet, dates, taken).unwrap_or_default();
+    }
+    if clock_changes(dates).is_some() {
         return Vec::new();
     }
     // Empty where none does: then the repeated date is an error with its lines.
@@ -161,6 +190,7 @@ struct Rows<'a> {
     sheet: &'a Sheet,
     purpose: Purpose,
     source: Option<&'a DateSource>,
+    steps: Option<&'a Steps>,
     /// Series whose rows were not in the order of their dates.
     sorted: usize,
     /// Rows that were there twice.
@@ -172,7 +202,7 @@ struct Rows<'a> {
 impl Rows<'_> {
     /// The rows in the order of their dates, and these.
     fn in_order(&mut self, rows: Vec<usize>) -> Result<(Vec<usize>, Option<Vec<NaiveDateTime>>), DataError> {
-        let Some(source) = self.source else { return Ok((rows, None)) };
+        let Some(source) = self.source else { return Ok((self.by_step(rows), None)) };
         let date = |row: &usize| source.dates.values.get(*row).copied().unwrap_or_default();
         let mut dated: Vec<(NaiveDateTime, usize)> = rows.iter().map(|row| (date(row), *row)).collect();
         let ascend = |dated: &[(NaiveDateTime, usize)]| {
@@ -192,6 +222,20 @@ impl Rows<'_> {
             dated.iter().map(|(_, row)| *row).collect(),
             Some(dated.into_iter().map(|(date, _)| date).collect()),
         ))
+    }
+
+    /// The rows in the order of their steps, each once.
+    fn by_step(&mut self, mut rows: Vec<usize>) -> Vec<usize> {
+        let Some(steps) = self.steps else { return rows };
+        let step = |row: &usize| steps.values.get(*row).copied();
+        if !rows.is_sorted_by_key(step) {
+            self.sorted += 1;
+            rows.sort_by_key(step);
+        }
+        let all = rows.len();
+        rows.dedup_by_key(|row| step(row));
+        self.dropped += all - rows.len();
+        rows
     }
 
     /// Leaves out rows that are equal to the one before in every cell.
@@ -219,7 +263,8 @@ impl Rows<'_> {
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.sorted > 0 {
-            notes.push("rows sorted by date".to_owned());
+            let by = if self.source.is_some() { "date" } else { "their count" };
+            notes.push(format!("rows sorted by {by}"));
         }
         if self.dropped > 0 {
             notes.push(format!("{} left out, equal to another in every cell", count(self.dropped, "row")));

@@ -71,6 +71,8 @@ impl Run {
             series_id: names(&settings.series_id),
             date_column: names(&settings.date_column),
             date_format: settings.date_format.clone(),
+            decimal: settings.decimal,
+            thousands: settings.thousands,
             purpose: Purpose::Future,
             ..ReadOptions::default()
         })

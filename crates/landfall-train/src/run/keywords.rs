@@ -7,7 +7,8 @@ use serde::de::{Deserialize, Error, Visitor};
 use serde_json::{Map, Value};
 
 /// What a run measures or chooses, and writes into its settings itself.
-const OF_A_RUN: [&str; 6] = ["version", "computed-on", "names", "scaler", "forecaster", "kernels"];
+const OF_A_RUN: [&str; 7] =
+    ["version", "computed-on", "frequency", "names", "scaler", "forecaster", "kernels"];
 
 /// Holds no value; learns the names of a struct's fields when it is asked for one.
 struct FieldNames(&'static [&'static str]);

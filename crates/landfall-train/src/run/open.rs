@@ -9,8 +9,8 @@ use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    DataError, Future, Panel, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments,
-    WindowedPanel,
+    DataError, Future, Panel, Purpose, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames,
+    TokenSegments, WindowedPanel,
 };
 use crate::models::{ModelConfig, Task};
 use crate::train::{Dataset, Evaluation, Session, Target};
@@ -149,12 +149,13 @@ impl Run {
                 read.fill = fill.or(read.fill);
                 if !data.is_empty() {
                     data.clone_into(paths);
+                    read.purpose = Purpose::Run;
                 }
             }
             source @ (Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. })
                 if !data.is_empty() =>
             {
-                let read = ReadOptions { columns, fill, ..Default::default() };
+                let read = ReadOptions { columns, fill, purpose: Purpose::Run, ..Default::default() };
                 *source = Source::Files { paths: data.to_owned(), read };
             }
             Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {}

@@ -204,6 +204,22 @@ impl Settings {
         }
     }
 
+    /// Settings of files with series, and whether they are given.
+    fn of_series(&self) -> [(&'static str, bool); 10] {
+        [
+            ("--series-id", self.series_id.is_some()),
+            ("--date-column", self.date_column.is_some()),
+            ("--date-format", self.date_format.is_some()),
+            ("--separator", self.separator.is_some()),
+            ("--decimal", self.decimal.is_some()),
+            ("--thousands", self.thousands.is_some()),
+            ("--fill", self.fill.is_some()),
+            ("--fill-gaps", self.fill_gaps.is_some()),
+            ("--static", self.fixed.is_some()),
+            ("--categorical", self.categorical.is_some()),
+        ]
+    }
+
     fn source(&self, model: ModelKind) -> Result<Source, RunError> {
         let conflict = |first: &str, second: String, why: &str| SettingsError::Conflict {
             first: first.to_owned(),
@@ -212,21 +228,14 @@ impl Settings {
         };
         if model == ModelKind::CrossAsset {
             let others = [
-                ("--series-id", self.series_id.is_some()),
-                ("--date-column", self.date_column.is_some()),
-                ("--date-format", self.date_format.is_some()),
-                ("--separator", self.separator.is_some()),
                 ("--columns", self.columns.is_some()),
                 ("--target", self.target.is_some()),
-                ("--fill", self.fill.is_some()),
-                ("--fill-gaps", self.fill_gaps.is_some()),
                 ("--channels", self.channels.is_some()),
                 ("--known-future", self.known_future.is_some()),
-                ("--static", self.fixed.is_some()),
-                ("--categorical", self.categorical.is_some()),
                 ("--calendar", self.calendar.is_some()),
             ];
-            if let Some((name, _)) = others.iter().find(|(_, given)| *given) {
+            let mut others = self.of_series().into_iter().chain(others);
+            if let Some((name, _)) = others.find(|(_, given)| *given) {
                 let why = "it belongs to series, and this model reads samples of tokens; leave it out";
                 return Err(conflict(name, "--model cross-asset".to_owned(), why).into());
             }
@@ -254,24 +263,22 @@ impl Settings {
                 date_column: self.date_column.clone().map(|names| names.0),
                 date_format: self.date_format.clone(),
                 separator: self.separator,
+                decimal: self.decimal,
+                thousands: self.thousands,
                 categorical: self.categorical.clone().map_or_else(Vec::new, |names| names.0),
                 fixed: self.fixed.clone().map_or_else(Vec::new, |names| names.0),
-                purpose: if self.scaler.is_some() { Purpose::Run } else { Purpose::NewRun },
+                named: [&self.known_future, &self.fixed, &self.categorical]
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|names| names.0.clone())
+                    .collect(),
+                targets: self.target.is_some(),
+                purpose: if self.scaler.is_some() { Purpose::Again } else { Purpose::NewRun },
             };
             return Ok(Source::Files { paths: paths.clone(), read });
         }
-        let only_files = [
-            ("--fill", self.fill.is_some()),
-            ("--fill-gaps", self.fill_gaps.is_some()),
-            ("--series-id", self.series_id.is_some()),
-            ("--date-column", self.date_column.is_some()),
-            ("--date-format", self.date_format.is_some()),
-            ("--separator", self.separator.is_some()),
-            ("--categorical", self.categorical.is_some()),
-            ("--static", self.fixed.is_some()),
-            ("--columns", self.columns.is_some() && self.scaler.is_none()),
-        ];
-        if let Some((name, _)) = only_files.iter().find(|(_, given)| *given) {
+        let columns = ("--columns", self.columns.is_some() && self.scaler.is_none());
+        if let Some((name, _)) = self.of_series().into_iter().chain([columns]).find(|(_, given)| *given) {
             return Err(
                 conflict(name, "generated data".to_owned(), "it belongs to a file; give --data too").into()
             );

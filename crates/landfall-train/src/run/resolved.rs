@@ -47,6 +47,10 @@ impl Resolved {
 
     /// A panel with its columns in the order of the run: those to forecast, then the covariates.
     pub(super) fn arranged(&self, panel: Panel) -> Result<Panel, DataError> {
+        // What a run forecasts is steps of its data.
+        if let Some(frequency) = &self.settings.frequency {
+            panel.check_frequency(&frequency.0)?;
+        }
         let panel = match &self.settings.target {
             Some(target) => panel.with_targets(target)?,
             None => panel,
@@ -79,6 +83,9 @@ impl Resolved {
         s.series_id = s.series_id.take().or(names(&found.series_id));
         s.date_column = s.date_column.take().or(names(&found.date_column));
         s.date_format = s.date_format.take().or(found.date_format.clone());
+        s.decimal = s.decimal.or(found.decimal);
+        s.thousands = s.thousands.or(found.thousands);
+        s.frequency = names(&panel.frequencies());
         let validation = if self.is_default_recipe() { Validation::Optional } else { Validation::Required };
         let sizes = (context, horizon);
         let panel = if matches!(self.training.loss, Loss::Distribution(Family::NegativeBinomial, _)) {

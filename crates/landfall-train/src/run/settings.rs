@@ -5,6 +5,7 @@ use super::forecaster::Forecaster;
 use super::kinds::{ModelKind, Precision, Synthetic};
 use crate::data::{Calendar, Covariates, TokenNames};
 use crate::models::{Approximation, Columns, DropoutMasks, Order as NormOrder};
+use crate::nearest::with_nearest;
 use crate::nn::NormKind;
 use crate::train::{Draws, OptimizerKind, Order, Schedule};
 use landfall::tune::Choices;
@@ -134,10 +135,16 @@ pub struct Settings {
     pub data: Option<Files>,
     /// What separates the fields of a row; found in the file if left out.
     pub separator: Option<char>,
+    /// The decimal mark of numbers, `.` or `,`; found in the file if left out.
+    pub decimal: Option<char>,
+    /// What groups thousands: `.`, `,`, a blank or an apostrophe; found in the file if left out.
+    pub thousands: Option<char>,
     /// The columns that hold the date; found in the file if left out.
     pub date_column: Option<Names>,
     /// How dates are written, in the notation of `strftime`; found in the file if left out.
     pub date_format: Option<String>,
+    /// How the dates of the data advance, such as `daily`; a run writes it, and reads data of no other frequency.
+    pub frequency: Option<Names>,
     /// The columns that name the series that a row belongs to; found where a date has several rows if left out.
     pub series_id: Option<Names>,
     /// Columns of them, all of numbers if left out.
@@ -253,7 +260,7 @@ const CHANGEABLE: [&str; 7] =
     ["epochs", "max-steps", "log-every", "checkpoint-every", "device", "threads", "shard-optimizer"];
 
 /// Settings that exclude each other: the one that is given drops the other one from the file below it.
-const EXCLUSIVE: [(&str, &str); 13] = [
+const EXCLUSIVE: [(&str, &str); 15] = [
     ("epochs", "max-steps"),
     ("max-steps", "epochs"),
     ("data", "synthetic"),
@@ -265,6 +272,8 @@ const EXCLUSIVE: [(&str, &str); 13] = [
     ("synthetic", "fill-gaps"),
     ("synthetic", "series-id"),
     ("synthetic", "separator"),
+    ("synthetic", "decimal"),
+    ("synthetic", "thousands"),
     ("synthetic", "date-column"),
     ("synthetic", "date-format"),
 ];
@@ -309,7 +318,7 @@ impl Settings {
             .map_err(|e| {
                 let at = e.span().map_or(0, |s| s.start);
                 let line = 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
-                let message = e.message().replace("field", "key").replace('\n', " ");
+                let message = with_nearest(e.message()).replace("field", "key").replace('\n', " ");
                 SettingsError::Toml { path: path.to_owned(), line, message }
             })
             .and_then(|settings: Self| match settings.version {
@@ -369,6 +378,7 @@ impl Settings {
         self.kernels = None;
         self.forecaster = None;
         self.names = None;
+        self.frequency = None;
         if self.scaler.take().is_some() && self.data.is_none() {
             self.columns = None;
         }
@@ -430,8 +440,11 @@ impl Settings {
             columns: None,
             series_id: None,
             separator: None,
+            decimal: None,
+            thousands: None,
             date_column: None,
             date_format: None,
+            frequency: None,
             names: None,
             scaler: None,
             init: self.init.as_ref().map(|_| PathBuf::from("given")),
@@ -533,6 +546,8 @@ mod tests {
             error.starts_with("f.toml:2: unknown key `learning-rate`, expected one of `version`, `data`"),
             "{error}"
         );
+        let error = parse("horizn = 3\n").expect_err("unknown");
+        assert_eq!(error, "f.toml:1: unknown key `horizn`; the nearest name is `horizon`");
         let error = parse("schedule = \"exponential\"\n").expect_err("unknown");
         assert!(error.starts_with("f.toml:1: unknown variant `exponential`, expected one of"), "{error}");
         assert_eq!(error.lines().count(), 1);

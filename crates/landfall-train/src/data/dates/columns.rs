@@ -1,10 +1,16 @@
 //! Which columns of a table hold the date: one, a date and a time, or year, month and day apart.
 
+use super::digits::digits;
 use super::form::DateForm;
 use super::infer::{patterns, time_of_day};
+use super::parts::{Part, joined};
 use super::read::{DateColumn, NotDates, find as find_form, read};
+use super::words::{TimeName, Word};
+use crate::data::Spacing;
 use crate::data::cell::Cell;
 use crate::data::error::DataError;
+use crate::data::form_error::FormError;
+use crate::data::message::list;
 use crate::data::numbers::{Number, NumberForm};
 use crate::data::purpose::Purpose;
 use crate::data::sheet::{ReadOptions, Sheet};
@@ -41,31 +47,6 @@ pub(crate) struct DateSource {
     pub(crate) dates: DateColumn,
 }
 
-/// What a column is of a date that stands in several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Year,
-    Month,
-    Quarter,
-    Day,
-    Hour,
-    /// A whole date, or a time of day.
-    Text,
-}
-
-impl Part {
-    fn named(name: &str) -> Self {
-        match name.to_ascii_lowercase().as_str() {
-            "year" | "yr" | "yyyy" => Self::Year,
-            "month" | "mon" | "mm" | "mo" | "mnth" => Self::Month,
-            "quarter" | "qtr" | "q" => Self::Quarter,
-            "day" | "dd" => Self::Day,
-            "hour" | "hr" | "hh" => Self::Hour,
-            _ => Self::Text,
-        }
-    }
-}
-
 /// Finds and reads the dates of a table; `None` where it has none. `taken` are fields that hold something else.
 pub(crate) fn find(
     sheet: &Sheet,
@@ -97,6 +78,9 @@ pub(crate) fn find(
         let likely: Vec<usize> = numbers.iter().copied().filter(|field| likely(sheet, *field)).collect();
         found = single(sheet, &likely, options)?;
     }
+    if found.is_none() && options.date_format.is_none() {
+        found = numbers.iter().find_map(|field| by_steps(sheet, *field));
+    }
     match found {
         Some(found) => with_time(sheet, found, &free, options).map(Some),
         None => Ok(None),
@@ -113,8 +97,11 @@ fn renamed(
     if options.purpose == Purpose::NewRun {
         return Ok(None);
     }
-    let anew = ReadOptions { date_column: None, date_format: None, ..options.clone() };
-    let mut found = find(sheet, &anew, taken)?;
+    let elsewhere = ReadOptions { date_column: None, ..options.clone() };
+    let mut found = match find(sheet, &elsewhere, taken) {
+        Ok(Some(found)) => Some(found),
+        Ok(None) | Err(_) => find(sheet, &ReadOptions { date_format: None, ..elsewhere }, taken)?,
+    };
     if let Some(DateSource { name, dates, .. }) = &mut found {
         let column =
             format!("no column `{}`, where the run had dates: those of `{name}` are read", names.join(", "));
@@ -135,8 +122,8 @@ fn is_numeric(sheet: &Sheet, field: usize) -> bool {
 /// Whether whole numbers in a column may be dates: by its name, or because it is the first and has none. Years without a
 /// name ascend.
 fn likely(sheet: &Sheet, field: usize) -> bool {
-    let name = sheet.names.get(field).map_or("", String::as_str).to_ascii_lowercase();
-    if name.is_empty() || name == "unnamed: 0" {
+    let name = sheet.names.get(field).map_or("", String::as_str);
+    if name.is_empty() || name.eq_ignore_ascii_case("unnamed: 0") {
         let year = |cell: Cell<'_>| match cell {
             Cell::Text(text) => text.parse().ok(),
             Cell::Integer(n) => u32::try_from(n).ok(),
@@ -145,7 +132,26 @@ fn likely(sheet: &Sheet, field: usize) -> bool {
         let years: Vec<Option<u32>> = sheet.cells(field).map(year).collect();
         return field == 0 && years.windows(2).all(|pair| pair.first() < pair.last());
     }
-    name.split(|c: char| !c.is_ascii_alphabetic()).any(|word| WORDS.contains(&word))
+    let lower = name.to_ascii_lowercase();
+    TimeName::of(name).is_some()
+        || lower.split(|c: char| !c.is_ascii_alphabetic()).any(|word| WORDS.contains(&word))
+}
+
+/// Dates in digits under a name that does not say so, which are as far apart as dates are and as no count is: 202012, 202101.
+fn by_steps(sheet: &Sheet, field: usize) -> Option<DateSource> {
+    let number = |cell: Cell<'_>| cell.text().parse::<i64>().ok();
+    let numbers: Vec<i64> = sheet.cells(field).map(number).collect::<Option<_>>()?;
+    let step = |pair: &[i64]| pair.last().zip(pair.first()).map(|(b, a)| b.wrapping_sub(*a));
+    let mut steps = numbers.windows(2).map(step);
+    let first = steps.next()?;
+    let ascending = numbers.is_sorted_by(|a, b| a < b);
+    if !ascending || numbers.first().is_none_or(|n| *n < 100_000) || steps.all(|step| step == first) {
+        return None;
+    }
+    let dates = find_form(sheet.cells(field), None).ok()?;
+    let spacing = Spacing::of(&dates.values);
+    let even = dates.values.len() > 3 && spacing.gaps.is_empty() && spacing.uneven.is_none();
+    even.then(|| named_source(sheet, vec![field], dates))
 }
 
 /// The one of these columns that holds dates: one with a name that says so before others, else the first.
@@ -158,7 +164,9 @@ fn single(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result<Opti
     for &field in named.iter().chain(&others) {
         let first = sheet.cells(field).find(|cell| !cell.is_missing()).unwrap_or_default();
         let given = options.date_format.is_some();
-        if !given && patterns(&first.text()).is_empty() && !exact(field) {
+        let text = first.text();
+        let of_whole = || digits(&text).is_some_and(|(whole, _)| !patterns(&whole).is_empty());
+        if !given && !exact(field) && patterns(&text).is_empty() && !of_whole() {
             continue;
         }
         match read_fields(sheet, &[field], options) {
@@ -167,10 +175,11 @@ fn single(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result<Opti
                 let numeric = is_numeric(sheet, field);
                 let mostly = match &why {
                     NotDates::Cell { dates, .. } => *dates * 2 >= sheet.len(),
-                    NotDates::Ambiguous { .. } => true,
+                    NotDates::Ambiguous { .. } | NotDates::Century { .. } => true,
                 };
+                let ambiguous = matches!(why, NotDates::Ambiguous { .. });
                 // A column that is called a date, or is one but for some cells, is not left out in silence.
-                if (exact(field) || mostly) && !numeric && refused.is_none() {
+                if (exact(field) || mostly) && (!numeric || ambiguous) && refused.is_none() {
                     refused = Some(error(sheet, &[field], why, options));
                 }
             }
@@ -179,20 +188,113 @@ fn single(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result<Opti
     refused.map_or(Ok(None), Err)
 }
 
-/// Year and month, or year and quarter, and day and hour, in columns of these names.
+/// The year and the parts of it in columns of these names, or of such cells: of several that are dates together those with the
+/// most dates.
 fn apart(sheet: &Sheet, free: &[usize], options: &ReadOptions) -> Result<Option<DateSource>, DataError> {
-    let of =
-        |part| free.iter().copied().find(|f| sheet.names.get(*f).is_some_and(|n| Part::named(n) == part));
+    let parts: Vec<(usize, Part)> =
+        free.iter().map(|field| (*field, Part::of(sheet, *field, None))).collect();
+    let of = |wanted| parts.iter().find(|(_, part)| *part == wanted).map(|(field, _)| *field);
     let Some(year) = of(Part::Year) else { return Ok(None) };
-    let (month, quarter, day, hour) = (of(Part::Month), of(Part::Quarter), of(Part::Day), of(Part::Hour));
-    let fields: Vec<usize> = match (month, quarter, day) {
-        (Some(month), _, Some(day)) => [year, month, day].into_iter().chain(hour).collect(),
-        (Some(month), _, None) => vec![year, month],
-        (None, Some(quarter), _) => vec![year, quarter],
-        (None, None, _) => return Ok(None),
-    };
+    let (month, day) = (of(Part::Month), of(Part::Day));
+    let (hour, minute) = (of(Part::Hour).or(of(Part::HourEnding)), of(Part::Minute));
+    let clock = hour.into_iter().chain(minute.filter(|_| of(Part::Hour).is_some()));
+    let days = month.zip(day).map(|(month, day)| [year, month, day].into_iter().chain(clock).collect());
+    let pair = |part: Option<usize>| Some(vec![year, part?]);
+    let all: [Option<Vec<usize>>; 5] =
+        [days, pair(month), pair(of(Part::Quarter)), pair(of(Part::Week)), pair(of(Part::DayOfYear))];
     // Columns of these names that hold something else are no date.
-    Ok(read_fields(sheet, &fields, options).ok().map(|dates| named_source(sheet, fields, dates)))
+    let read = |fields: Vec<usize>| read_fields(sheet, &fields, options).ok().map(|dates| (fields, dates));
+    let distinct = |dates: &DateColumn| dates.values.iter().collect::<HashSet<_>>().len();
+    let found = all.into_iter().flatten().filter_map(read).rev().max_by_key(|(_, dates)| distinct(dates));
+    let Some((fields, mut dates)) = found else { return Ok(None) };
+    let name = |field: &usize| sheet.names.get(*field).map_or("", String::as_str);
+    let fiscal = |field: &usize| TimeName::of(name(field)).is_some_and(|name| name.has(Word::Fiscal));
+    if fields.iter().any(fiscal) {
+        let ordered = dates.values.is_sorted_by(|a, b| a < b) || dates.values.is_sorted_by(|a, b| a > b);
+        if !ordered && !fields.iter().all(fiscal) {
+            let what = format!(
+                "{} are no dates in the order of the rows, since a fiscal year may begin in any month",
+                quoted(sheet, &fields)
+            );
+            return Err(unread(sheet, what, options));
+        }
+        dates.note = Some(format!("{}: dates are those of calendar years", quoted(sheet, &fields)));
+    }
+    Ok(Some(named_source(sheet, fields, dates)))
+}
+
+/// The names of columns, for a message.
+fn quoted(sheet: &Sheet, fields: &[usize]) -> String {
+    list(&fields.iter().map(|field| format!("`{}`", sheet.column_name(*field))).collect::<Vec<_>>())
+}
+
+/// That columns are called a time and cannot be read as one.
+fn unread(sheet: &Sheet, what: String, options: &ReadOptions) -> DataError {
+    let (file, advice) = (sheet.file.clone(), options.purpose.time_columns());
+    FormError::TimeColumns { file, what, advice }.into()
+}
+
+/// Columns that are called a time, of a file without dates: those that do not count its rows are an error, as nothing says
+/// what they are. Columns that settings name are what they say, and so are all where the columns to forecast are named.
+pub(crate) fn check_unread(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<(), DataError> {
+    if options.columns.is_some() || options.targets {
+        return Ok(());
+    }
+    let plain = |field: &usize| {
+        let name = sheet.column_name(*field);
+        let named = options.named.contains(&name) || taken.contains(field);
+        !named && TimeName::of(&name).is_some_and(|name| name.is_plain())
+    };
+    let whole = |field: &usize| {
+        let mut cells = sheet.cells(*field).filter(|cell| !cell.is_missing()).peekable();
+        cells.peek().is_some() && cells.all(|cell| digits(&cell.text()).is_some())
+    };
+    // What has two values is a mark.
+    let many = |field: &usize| sheet.cells(*field).collect::<HashSet<_>>().len() > 2;
+    let fields: Vec<usize> = (0..sheet.names.len())
+        .filter(plain)
+        .filter(whole)
+        .filter(many)
+        .filter(|f| !ascends(sheet, *f))
+        .collect();
+    if fields.is_empty() {
+        return Ok(());
+    }
+    let (are, dates) = if fields.len() == 1 {
+        ("is called a time and is", "date")
+    } else {
+        ("are called times and are", "dates")
+    };
+    Err(unread(
+        sheet,
+        format!("{} {are} no {dates} of a known form, and no other column is one", quoted(sheet, &fields)),
+        options,
+    ))
+}
+
+/// Refuses columns of whole numbers that are called a time of day or a part of a year and would name series.
+pub(crate) fn check_series(sheet: &Sheet, ids: &[usize], options: &ReadOptions) -> Result<(), DataError> {
+    let time = |field: &usize| {
+        TimeName::of(&sheet.column_name(*field)).is_some() && sheet.cells(*field).all(Cell::is_count)
+    };
+    match ids.iter().copied().filter(time).collect::<Vec<_>>() {
+        fields if fields.is_empty() => Ok(()),
+        fields => {
+            let what =
+                format!("dates repeat, and {} cannot be read as their times of day", quoted(sheet, &fields));
+            Err(unread(sheet, what, options))
+        }
+    }
+}
+
+/// Whether the numbers of a column ascend from row to row.
+fn ascends(sheet: &Sheet, field: usize) -> bool {
+    let number = |cell: Cell<'_>| match cell.number(NumberForm::POINT) {
+        Number::Finite(value) => Some(value),
+        Number::Missing | Number::Infinite | Number::Text => None,
+    };
+    let all: Option<Vec<f64>> = sheet.cells(field).map(number).collect();
+    all.is_some_and(|all| all.len() > 1 && all.is_sorted_by(|a, b| a < b))
 }
 
 /// The dates with the time of day beside them, where the dates alone repeat.
@@ -207,14 +309,40 @@ fn with_time(
     if clock || options.date_format.is_some() || found.dates.values.iter().all(|date| seen.insert(*date)) {
         return Ok(found);
     }
-    let hour = |field: &usize| sheet.names.get(*field).is_some_and(|n| Part::named(n) == Part::Hour);
-    let timed = |field: &usize| sheet.cells(*field).all(|cell| cell.as_text().is_some_and(time_of_day));
-    let others = free.iter().filter(|field| !found.fields.contains(field));
-    for field in others.filter(|field| hour(field) || timed(field)) {
-        let fields: Vec<usize> = found.fields.iter().copied().chain([*field]).collect();
-        if let Ok(dates) = read_fields(sheet, &fields, options) {
+    let others: Vec<(usize, Part)> = free
+        .iter()
+        .filter(|field| !found.fields.contains(field))
+        .map(|field| (*field, Part::of(sheet, *field, None)))
+        .collect();
+    let is = |wanted: &'static [Part]| {
+        others.iter().filter(|(_, part)| wanted.contains(part)).map(|(field, _)| *field)
+    };
+    let minute = is(&[Part::Minute]).next();
+    let hours = is(&[Part::Hour]).map(|hour| [hour].into_iter().chain(minute).collect::<Vec<_>>());
+    let counted = is(&[Part::HourEnding, Part::HalfHour]).map(|field| vec![field]);
+    let timed = |field: &usize| {
+        let called = TimeName::of(&sheet.column_name(*field)).is_some_and(|name| name.has(Word::Time));
+        let four = |text: &str| text.len() == 4 && text.bytes().all(|b| b.is_ascii_digit());
+        sheet.cells(*field).all(|cell| cell.as_text().is_some_and(|t| time_of_day(t) || called && four(t)))
+    };
+    let timed = is(&[Part::Text]).filter(timed).map(|field| vec![field]);
+    for clock in hours.chain(counted).chain(timed) {
+        let fields: Vec<usize> = found.fields.iter().copied().chain(clock).collect();
+        if let Ok(mut dates) = read_fields(sheet, &fields, options) {
+            if is(&[Part::HourEnding, Part::HalfHour]).any(|field| fields.contains(&field)) {
+                dates.note =
+                    Some(format!("{}: dates are the times at which the hours begin", quoted(sheet, &fields)));
+            }
             return Ok(DateSource { fields, dates, ..found });
         }
+    }
+    let to_24 = |field: &usize| sheet.cells(*field).any(|cell| cell.text() == "24");
+    if let Some(hour) = is(&[Part::Hour]).find(to_24) {
+        let what = format!(
+            "dates repeat, and {} counts to 24, where hours are 0 to 23 (call the column hour_ending if an hour is named by its end)",
+            quoted(sheet, &[hour])
+        );
+        return Err(unread(sheet, what, options));
     }
     Ok(found)
 }
@@ -229,7 +357,7 @@ fn source(sheet: &Sheet, fields: Vec<usize>, options: &ReadOptions) -> Result<Da
 
 fn named_source(sheet: &Sheet, fields: Vec<usize>, dates: DateColumn) -> DateSource {
     let name = fields.first().and_then(|field| sheet.names.get(*field)).map_or("", String::as_str);
-    let apart = fields.len() > 1 && Part::named(name) == Part::Year;
+    let apart = fields.len() > 1 && TimeName::of(name).is_some_and(|name| name.is_year());
     let name = if name.is_empty() || name == "Unnamed: 0" || apart { "date" } else { name };
     DateSource { name: name.to_owned(), fields, dates }
 }
@@ -239,40 +367,25 @@ fn read_fields(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result
     if let &[field] = fields {
         let cells = sheet.cells(field);
         return match form {
-            Some(form) => read(&form, cells.map(|cell| cell.whole_year().unwrap_or(cell))),
-            None if cells.clone().next().is_some_and(|cell| cell.whole_year().is_some()) => {
-                find_form(cells.map(|cell| cell.whole_year().unwrap_or_default()))
-            }
-            None => find_form(cells),
+            Some(form) => read(&form, cells),
+            None => find_form(cells, digits_of(&sheet.column_name(field))),
         };
     }
-    let joined: Vec<String> = (0..sheet.len()).map(|row| joined(sheet, fields, row)).collect();
+    let part = |field: &usize| (*field, Part::of(sheet, *field, options.date_format.as_deref()));
+    let parts: Vec<(usize, Part)> = fields.iter().map(part).collect();
+    let joined: Vec<String> = (0..sheet.len()).map(|row| joined(sheet, &parts, row)).collect();
     let cells = joined.iter().map(|text| Cell::Text(text));
     match form {
         Some(form) => read(&form, cells),
-        None => find_form(cells),
+        None => find_form(cells, None),
     }
 }
 
-/// The parts of a date as one text, as ISO 8601 writes it where they are numbers.
-fn joined(sheet: &Sheet, fields: &[usize], row: usize) -> String {
-    let mut text = String::new();
-    for &field in fields {
-        let cell = sheet.cell(row, field).text();
-        // Some writers make floats of whole numbers.
-        let cell = cell.strip_suffix(".0").unwrap_or(&cell);
-        let number = !cell.is_empty() && cell.bytes().all(|b| b.is_ascii_digit());
-        let part = Part::named(sheet.names.get(field).map_or("", String::as_str));
-        text += &match part {
-            Part::Month | Part::Day if number && !text.contains(' ') => format!("-{cell:0>2}"),
-            Part::Quarter => format!("Q{}", cell.trim_start_matches(['Q', 'q'])),
-            Part::Hour if number => format!(" {cell:0>2}:00"),
-            Part::Year => cell.to_owned(),
-            Part::Month | Part::Day | Part::Hour | Part::Text if text.is_empty() => cell.to_owned(),
-            Part::Month | Part::Day | Part::Hour | Part::Text => format!(" {cell}"),
-        };
-    }
-    text
+/// What the digits of a column of this name are beside a year: weeks, or days of it.
+fn digits_of(name: &str) -> Option<Word> {
+    let name = TimeName::of(name)?;
+    let whole = [Word::Ending, Word::Date, Word::Day, Word::Month].iter().any(|word| name.has(*word));
+    [Word::Week, Word::DayOfYear].into_iter().find(|word| !whole && name.has(*word))
 }
 
 fn error(sheet: &Sheet, fields: &[usize], why: NotDates, options: &ReadOptions) -> DataError {
@@ -289,6 +402,9 @@ fn error(sheet: &Sheet, fields: &[usize], why: NotDates, options: &ReadOptions) 
             let file = sheet.file.clone();
             let advice = options.purpose.ambiguous_dates(&first, &second);
             DataError::AmbiguousDates { file, column, first, second, advice }
+        }
+        NotDates::Century { first, last } => {
+            FormError::Century { file: sheet.file.clone(), column, first, last }.into()
         }
     }
 }

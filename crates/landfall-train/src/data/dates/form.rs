@@ -1,13 +1,15 @@
 //! One way of writing dates: read and written back alike.
 
+use super::digits::digits;
 use super::infer::UNIX;
-use crate::data::cell::{Cell, Float};
+use crate::data::cell::Cell;
 use chrono::format::{Item, Parsed, StrftimeItems, parse};
 use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
 use std::fmt::Write as _;
 
 /// The way dates are written, so that forecasts continue in the form of the input: a pattern of `strftime`, or `unix-s`,
-/// `unix-ms`, `unix-us`, `unix-ns` for a number of seconds (and so on) since 1970.
+/// `unix-ms`, `unix-us`, `unix-ns` for a number of seconds (and so on) since 1970. Digits alone may be written with a fraction of
+/// zeros, which the pattern has then too: `%Y%m%d.0`; those since 1970 with any fraction of as many digits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DateForm {
     pattern: String,
@@ -16,7 +18,14 @@ pub struct DateForm {
     levels: Vec<Vec<Item<'static>>>,
     /// Parts of a second, for numbers since 1970.
     parts: i64,
+    /// Digits after the point of digits alone, which a cell may have or not; none for other patterns.
+    decimals: Option<usize>,
+    /// Two-digit years are in the hundred years from this one on.
+    first_year: i32,
 }
+
+/// Two-digit years of no file: 70 to 99 are of the last century.
+const FIRST_YEAR: i32 = 1970;
 
 /// A date as a cell has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +82,21 @@ impl Fraction {
 impl DateForm {
     /// The form of a pattern; `None` for one that is no pattern or leaves out the year.
     pub fn new(pattern: &str) -> Option<Self> {
-        if let Some(at) = UNIX.iter().position(|(_, name)| *name == pattern) {
+        let (base, decimals) = match pattern.rsplit_once('.') {
+            Some((base, zeros)) if !zeros.is_empty() && zeros.bytes().all(|b| b == b'0') => {
+                (base, zeros.len())
+            }
+            Some(_) | None => (pattern, 0),
+        };
+        let whole = pattern.to_owned();
+        if let Some(at) = UNIX.iter().position(|(_, name)| *name == base) {
             let parts = 1000_i64.pow(u32::try_from(at).ok()?);
-            return Some(Self { pattern: pattern.to_owned(), levels: Vec::new(), parts });
+            let (levels, decimals) = (Vec::new(), Some(decimals));
+            return Some(Self { pattern: whole, levels, parts, decimals, first_year: FIRST_YEAR });
         }
+        let in_digits = base.split('%').skip(1).all(|code| code.len() == 1 && "YmdHMSjGVyu".contains(code));
+        let decimals = (base.starts_with('%') && in_digits).then_some(decimals);
+        let pattern = if decimals.is_some() { base } else { pattern };
         let mut levels = Vec::new();
         // A fraction is read whatever number of digits it has, and written with those of the pattern.
         let lenient =
@@ -84,7 +104,7 @@ impl DateForm {
         for text in beginnings(&lenient) {
             levels.push(StrftimeItems::new(text).parse_to_owned().ok()?);
         }
-        let form = Self { pattern: pattern.to_owned(), levels, parts: 0 };
+        let form = Self { pattern: whole, levels, parts: 0, decimals, first_year: FIRST_YEAR };
         // A pattern without a year reads nothing back.
         let probe = NaiveDate::from_ymd_opt(2020, 7, 6)?.and_time(NaiveTime::MIN);
         let written = form.write(probe, 0)?;
@@ -120,15 +140,23 @@ impl DateForm {
         fraction.example().is_some_and(same)
     }
 
+    /// The same form with digits after the point; itself where there is no number to have them.
+    pub(super) fn with_decimals(self, decimals: usize) -> Self {
+        let number = self.decimals == Some(0) && decimals > 0;
+        let pattern = || format!("{}.{}", self.pattern, "0".repeat(decimals));
+        let form = if number { Self::new(&pattern()) } else { None };
+        form.map_or(self.clone(), |form| Self { first_year: self.first_year, ..form })
+    }
+
+    /// The same form whose two-digit years are in the hundred years from this one on.
+    pub(super) fn since_year(self, first_year: i32) -> Self {
+        Self { first_year, ..self }
+    }
+
     /// Reads a cell of any type.
     pub(super) fn read_cell(&self, cell: Cell<'_>) -> Option<Stamp> {
-        // Beyond 2^53 a float is no exact count of anything.
-        const EXACT: f64 = 9_007_199_254_740_992.0;
         match cell {
-            Cell::Integer(n) if self.parts > 0 => self.since_1970(n),
-            Cell::Float(Float(x)) if self.parts > 0 && x.fract() == 0.0 && x.abs() <= EXACT => {
-                self.since_1970(x as i64)
-            }
+            Cell::Integer(n) if self.parts > 0 => self.since_1970(n, 0),
             Cell::Empty
             | Cell::Text(_)
             | Cell::Boolean(_)
@@ -144,20 +172,43 @@ impl DateForm {
         if self.parts > 0 {
             return self.read_number(text);
         }
+        self.parsed(text, |parsed| complete(parsed, self.first_year))
+    }
+
+    /// The two-digit year of a text that has one.
+    pub(super) fn short_year(&self, cell: Cell<'_>) -> Option<i32> {
+        self.parsed(&cell.text(), |p| p.year_mod_100().filter(|_| p.year().is_none()))
+    }
+
+    /// What the first level that reads a text makes of it.
+    fn parsed<T>(&self, text: &str, make: impl Fn(&Parsed) -> Option<T>) -> Option<T> {
+        // Some writers make floats of whole numbers.
+        let whole = self
+            .decimals
+            .and_then(|_| digits(text))
+            .filter(|(_, fraction)| fraction.bytes().all(|b| b == b'0'));
+        let text = whole.as_ref().map_or(text, |(whole, _)| whole);
         self.levels.iter().find_map(|items| {
             let mut parsed = Parsed::new();
             parse(&mut parsed, text, items.iter()).ok()?;
-            complete(&parsed)
+            make(&parsed)
         })
     }
 
     fn read_number(&self, text: &str) -> Option<Stamp> {
-        // Some writers make floats of them.
-        self.since_1970(text.strip_suffix(".0").unwrap_or(text).parse().ok()?)
+        let Some((whole, fraction)) = digits(text) else {
+            return self.since_1970(text.strip_suffix(".0").unwrap_or(text).parse().ok()?, 0);
+        };
+        let billionths: i64 = format!("{fraction:0<9.9}").parse().ok()?;
+        let nanoseconds = billionths / self.parts;
+        // A count of nanoseconds has no parts.
+        let whole_count = billionths == 0 || self.parts < 1_000_000_000;
+        if whole_count { self.since_1970(whole.parse().ok()?, nanoseconds) } else { None }
     }
 
-    fn since_1970(&self, number: i64) -> Option<Stamp> {
-        let nanoseconds = number.rem_euclid(self.parts) * (1_000_000_000 / self.parts);
+    /// The moment of a number since 1970 and of nanoseconds after it.
+    fn since_1970(&self, number: i64, after: i64) -> Option<Stamp> {
+        let nanoseconds = number.rem_euclid(self.parts) * (1_000_000_000 / self.parts) + after;
         let date = DateTime::from_timestamp(number.div_euclid(self.parts), u32::try_from(nanoseconds).ok()?)?;
         // Milliseconds read as seconds land tens of thousands of years away.
         plausible(date.naive_utc()).map(|local| Stamp { local, offset: None })
@@ -167,8 +218,19 @@ impl DateForm {
     pub(crate) fn write(&self, date: NaiveDateTime, offset: i32) -> Option<String> {
         if self.parts > 0 {
             let utc = date.and_utc();
-            let within = i64::from(utc.timestamp_subsec_nanos()) / (1_000_000_000 / self.parts);
-            return Some((utc.timestamp().checked_mul(self.parts)? + within).to_string());
+            let nanoseconds = 1_000_000_000 / self.parts;
+            let (within, after) = (
+                i64::from(utc.timestamp_subsec_nanos()) / nanoseconds,
+                i64::from(utc.timestamp_subsec_nanos()) % nanoseconds,
+            );
+            let whole = utc.timestamp().checked_mul(self.parts)? + within;
+            let digits = nanoseconds.checked_ilog10()? as usize;
+            let fraction = format!("{after:0digits$}");
+            return Some(match self.decimals {
+                None | Some(0) => whole.to_string(),
+                Some(decimals) if digits == 0 => format!("{whole}.{}", "0".repeat(decimals)),
+                Some(decimals) => format!("{whole}.{fraction:0<decimals$.decimals$}"),
+            });
         }
         let utc = date.checked_sub_signed(TimeDelta::seconds(i64::from(offset)))?;
         let moment = DateTime::<FixedOffset>::from_naive_utc_and_offset(utc, FixedOffset::east_opt(offset)?);
@@ -202,8 +264,8 @@ fn beginnings(pattern: &str) -> Vec<&str> {
 }
 
 /// The first moment of what was read: of a year, a quarter, a week, a month, a day.
-fn complete(p: &Parsed) -> Option<Stamp> {
-    let two_digits = |y: i32| if y < 70 { 2000 + y } else { 1900 + y };
+fn complete(p: &Parsed, first_year: i32) -> Option<Stamp> {
+    let two_digits = |y: i32| first_year + (y - first_year).rem_euclid(100);
     let year = p.year().or_else(|| p.year_mod_100().map(two_digits));
     let date = match (year, p.isoyear().zip(p.isoweek()), p.ordinal()) {
         (Some(year), _, Some(day)) => NaiveDate::from_yo_opt(year, day),
@@ -262,6 +324,13 @@ mod tests {
             ("unix-ms", "1467331200001"),
             ("unix-us", "-1467331200000001"),
             ("unix-ns", "1467331200000000001"),
+            ("unix-s.0", "1616976024.0"),
+            ("unix-s.000", "1616976024.250"),
+            ("unix-ms.0", "1616976024250.0"),
+            ("unix-us.0", "1616976024250001.0"),
+            ("unix-ns.0", "1616976024250000001.0"),
+            ("%Y%m%d.0", "20211201.0"),
+            ("%Y%m%d%H.0", "2021120105.0"),
         ] {
             let form = DateForm::new(pattern).expect(pattern);
             let stamp = form.read(text).expect(text);

@@ -27,6 +27,9 @@ const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday",
 /// Characters that may stand between the parts of a date.
 const MARKS: [char; 6] = ['-', '/', '.', ',', ' ', '_'];
 
+/// Patterns that are believed only where none before them reads every cell.
+pub(super) const FALLBACKS: [&str; 6] = ["%d%m%Y", "%m%d%Y", "%G%V", "%y%m%d", "unix-s", "unix-ms"];
+
 /// Seconds, milliseconds, microseconds or nanoseconds since 1970, by the number of digits that they have today.
 pub(super) const UNIX: [(usize, &str); 4] =
     [(10, "unix-s"), (13, "unix-ms"), (16, "unix-us"), (19, "unix-ns")];
@@ -158,14 +161,16 @@ fn date_patterns(tokens: &[Token<'_>], clock: bool) -> Vec<String> {
             }
             Token::Mark(mark) if MARKS.contains(&mark) => text.push(mark),
             Token::Mark(_) => return Vec::new(),
-            Token::Word("Q" | "q") => {
+            Token::Word(letter @ ("Q" | "q")) => {
                 words.quarter = true;
-                text.push('Q');
+                text += letter;
             }
-            Token::Word("W") => {
+            Token::Word(letter @ ("W" | "w")) => {
                 words.week = true;
-                text.push('W');
+                text += letter;
             }
+            // The months of statistical offices: 2020M01.
+            Token::Word(letter @ ("M" | "m")) if i > 0 && tokens.len() == 3 => text += letter,
             Token::Word("T") if i > 0 => text.push('T'),
             Token::Word(word) => match (named(word, &MONTHS), named(word, &DAYS)) {
                 (Some(full), _) if !words.month => {
@@ -199,7 +204,8 @@ fn orders(words: &Words, lengths: &[usize], points: bool, hour: bool) -> Vec<Vec
     let found: &[&[&str]] = match (words, lengths) {
         (Words { quarter: true, .. }, [4, 1]) => &[&["%Y", "%q"]],
         (Words { quarter: true, .. }, [1, 4]) => &[&["%q", "%Y"]],
-        (Words { week: true, .. }, [4, 2]) => &[&["%G", "%V"]],
+        (Words { week: true, .. }, [4, 1 | 2]) => &[&["%G", "%V"]],
+        (Words { week: true, .. }, [1 | 2, 4]) => &[&["%V", "%G"]],
         (Words { week: true, .. }, [4, 2, 1]) => &[&["%G", "%V", "%u"]],
         (Words { quarter: true, .. } | Words { week: true, .. }, _) => &[],
         (Words { month: true, .. }, [4]) => &[&["%Y"]],
@@ -216,10 +222,12 @@ fn orders(words: &Words, lengths: &[usize], points: bool, hour: bool) -> Vec<Vec
         (_, [4, 1 | 2]) => &[&["%Y", "%m"]],
         (_, [1 | 2, 4]) => &[&["%m", "%Y"]],
         (_, [4, 3]) => &[&["%Y", "%j"]],
-        (_, [8]) => &[&["%Y%m%d"]],
-        (_, [6]) => &[&["%Y%m"]],
+        (_, [8]) => &[&["%Y%m%d"], &["%d%m%Y"], &["%m%d%Y"]],
+        (_, [7]) => &[&["%Y%j"]],
+        (_, [6]) => &[&["%Y%m"], &["%G%V"], &["%y%m%d"]],
         (_, [4]) => &[&["%Y"]],
-        (_, [12]) => &[&["%Y%m%d%H%M"]],
+        (_, [10]) => &[&["%Y%m%d%H"], &["unix-s"]],
+        (_, [12]) => &[&["%Y%m%d%H%M"], &["unix-ms"]],
         (_, [14]) => &[&["%Y%m%d%H%M%S"]],
         (_, [8, 6]) => &[&["%Y%m%d", "%H%M%S"]],
         (_, [8, 4]) => &[&["%Y%m%d", "%H%M"]],
@@ -258,7 +266,11 @@ mod tests {
             ("20200213T040506", &["%Y%m%dT%H%M%S"]),
             ("2020-02-13 04", &["%Y-%m-%d %H"]),
             ("01-02-03", &["%m-%d-%y", "%d-%m-%y", "%y-%m-%d"]),
-            ("1467331200", &["unix-s"]),
+            ("1467331200", &["%Y%m%d%H", "unix-s"]),
+            ("202001", &["%Y%m", "%G%V", "%y%m%d"]),
+            ("2020001", &["%Y%j"]),
+            ("2020M01", &["%YM%m"]),
+            ("2020w5", &["%Gw%V"]),
             ("1467331200000", &["unix-ms"]),
             ("", &[]),
             ("7", &[]),

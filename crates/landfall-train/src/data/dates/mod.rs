@@ -2,13 +2,17 @@
 
 mod clock;
 mod columns;
+mod digits;
 mod form;
 mod infer;
+mod parts;
 mod read;
+mod words;
 
 pub(super) use self::clock::changes as clock_changes;
-pub(super) use self::columns::{DateSource, find as find_columns};
+pub(super) use self::columns::{DateSource, check_series, check_unread, find as find_columns};
 pub use self::form::DateForm;
+pub(super) use self::words::TimeName;
 
 use super::frequency::Spacing;
 use super::{DataError, Frequency, Purpose};
