@@ -6,6 +6,7 @@ pub mod checkpoint;
 pub mod choice;
 pub mod data;
 pub mod export;
+pub mod files;
 pub mod models;
 pub mod nn;
 pub mod pretrained;

@@ -109,6 +109,7 @@ impl Settings {
     /// # Errors
     /// The first setting that is out of range or contradicts another, by name.
     pub fn resolve(&self) -> Result<Resolved, RunError> {
+        self.check_sizes()?;
         let (model, preset) = self.preset()?;
         let source = self.source(model)?;
         let recipe = preset.recipe();
@@ -257,6 +258,7 @@ impl Settings {
                 categorical: self.categorical.clone().map_or_else(Vec::new, |names| names.0),
                 fixed: self.fixed.clone().map_or_else(Vec::new, |names| names.0),
                 purpose: if self.scaler.is_some() { Purpose::Run } else { Purpose::NewRun },
+                most: None,
             };
             return Ok(Source::Files { paths: paths.clone(), read });
         }

@@ -4,6 +4,7 @@ use super::super::page::Page;
 use super::super::run_report::Row;
 use super::super::svg::{digits, shortened};
 use crate::data::{LevelScores, Summary};
+use crate::files::read_text;
 use crate::run::{EvaluationRecord, IntervalRecord, IntervalScore, Run, SCALED};
 
 /// Test windows below which errors may be chance.
@@ -141,7 +142,7 @@ pub(crate) fn facts(page: &mut Page, run: &Run, summary: &Summary, record: &Eval
 
 /// How the forecaster was chosen, and by how much, as `choice.json` of the run has it.
 fn chosen(run: &Run) -> Option<String> {
-    let text = std::fs::read_to_string(run.path().join("choice.json")).ok()?;
+    let text = read_text(&run.path().join("choice.json")).ok()?;
     let choice: serde_json::Value = serde_json::from_str(&text).ok()?;
     let how =
         if choice["rolling"].as_bool()? { "rolling origins before the test rows" } else { "validation" };
