@@ -2,6 +2,7 @@
 
 use super::cell::Cell;
 use super::numbers::{Number, NumberForm};
+use super::purpose::Purpose;
 use super::sheet::Sheet;
 use chrono::NaiveDateTime;
 use std::collections::{HashMap, HashSet};
@@ -9,18 +10,29 @@ use std::collections::{HashMap, HashSet};
 /// Most columns that are combined.
 const MOST: usize = 3;
 
+/// Most columns of which some are combined: of more, each is tried alone.
+const LIKELY: usize = 32;
+
 /// The fewest columns whose values, together with the date, tell all rows apart that are not equal in every cell; of as
 /// many the ones with the fewest series. `None` where none do. `taken` are the fields of the date.
 ///
 /// A column may name series if it holds text, or whole numbers with at least three rows for each on average, and no cell
 /// is empty.
-pub(super) fn series_columns(sheet: &Sheet, dates: &[NaiveDateTime], taken: &[usize]) -> Option<Vec<usize>> {
+pub(super) fn series_columns(
+    sheet: &Sheet,
+    dates: &[NaiveDateTime],
+    taken: &[usize],
+    purpose: Purpose,
+) -> Option<Vec<usize>> {
+    let taken: HashSet<usize> = taken.iter().copied().collect();
     let free = (0..sheet.names.len()).filter(|field| !taken.contains(field));
     let likely: Vec<(usize, Vec<usize>)> =
         free.filter_map(|field| Some((field, numbered(sheet, field)?))).collect();
     let distinct = distinct_rows(sheet);
     let mut chosen: Vec<Vec<usize>> = vec![Vec::new()];
-    for _ in 0..MOST {
+    // A request does not choose how long its reading takes.
+    let most = if purpose == Purpose::Request || likely.len() > LIKELY { 1 } else { MOST };
+    for _ in 0..most {
         let longer = chosen.iter().flat_map(|some| {
             let after = some.last().map_or(0, |last| last + 1);
             (after..likely.len()).map(move |next| some.iter().copied().chain([next]).collect())

@@ -3,6 +3,7 @@
 use super::dates::{DateSource, Dates, clock_changes, find_columns};
 use super::error::DataError;
 use super::fill::{Filling, Holes};
+use super::limit::{LimitError, Most};
 use super::message::count;
 use super::panel::Found;
 use super::purpose::Purpose;
@@ -10,7 +11,7 @@ use super::series::{Series, first_duplicate};
 use super::sheet::{ReadOptions, Sheet};
 use super::{columns, long};
 use chrono::NaiveDateTime;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Which columns hold the date and name the series.
 struct Roles {
@@ -21,19 +22,19 @@ struct Roles {
 impl Roles {
     fn find(sheet: &Sheet, options: &ReadOptions) -> Result<Self, DataError> {
         let field = |name: &String| {
-            let (file, known) = (sheet.file.clone(), sheet.names.clone());
-            let at = sheet.names.iter().position(|n| n == name);
-            at.ok_or(DataError::UnknownColumn { file, name: name.clone(), known })
+            sheet.names.iter().position(|n| n == name).ok_or_else(|| {
+                let (file, known) = (sheet.file.clone(), sheet.names.clone());
+                DataError::UnknownColumn { file, name: name.clone(), known }
+            })
         };
         let given = options.series_id.iter().flatten().map(field).collect::<Result<Vec<_>, _>>()?;
-        let requested = options.columns.as_deref().unwrap_or_default();
-        let wanted = |name: &String| requested.contains(name) || options.categorical.contains(name);
-        let asked = (0..sheet.names.len()).filter(|field| wanted(&sheet.column_name(*field)));
+        let wanted: HashSet<&String> = options.columns.iter().flatten().chain(&options.categorical).collect();
+        let asked = (0..sheet.names.len()).filter(|field| wanted.contains(&sheet.column_name(*field)));
         let mut taken: Vec<usize> = given.iter().copied().chain(asked).collect();
         let source = find_columns(sheet, options, &taken)?;
         taken.extend(source.iter().flat_map(|source| &source.fields));
         let ids = match &source {
-            Some(source) if options.series_id.is_none() => series_of(sheet, source, &taken),
+            Some(source) if options.series_id.is_none() => series_of(sheet, source, &taken, options.purpose),
             Some(_) | None => given,
         };
         Ok(Self { source, ids })
@@ -73,7 +74,7 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     let mut rows =
         Rows { sheet: &sheet, purpose: options.purpose, source, sorted: 0, dropped: 0, changes: 0 };
     let mut ordered = Vec::new();
-    for (id, lines) in groups(&sheet, &roles.ids)? {
+    for (id, lines) in groups(&sheet, &roles.ids, options.most)? {
         let (lines, dates) = rows.in_order(lines)?;
         ordered.push((id, lines, dates));
     }
@@ -117,7 +118,7 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
 }
 
 /// The columns that name the series, where dates repeat and no change of the clock explains it.
-fn series_of(sheet: &Sheet, source: &DateSource, taken: &[usize]) -> Vec<usize> {
+fn series_of(sheet: &Sheet, source: &DateSource, taken: &[usize], purpose: Purpose) -> Vec<usize> {
     let dates = &source.dates.values;
     let mut sorted = dates.clone();
     sorted.sort_unstable();
@@ -126,14 +127,14 @@ fn series_of(sheet: &Sheet, source: &DateSource, taken: &[usize]) -> Vec<usize> 
         return Vec::new();
     }
     // Empty where none does: then the repeated date is an error with its lines.
-    long::series_columns(sheet, dates, taken).unwrap_or_default()
+    long::series_columns(sheet, dates, taken, purpose).unwrap_or_default()
 }
 
 /// The name of a series, where there are several, and its rows.
 type Group = (Option<String>, Vec<usize>);
 
 /// The rows of each series.
-fn groups(sheet: &Sheet, ids: &[usize]) -> Result<Vec<Group>, DataError> {
+fn groups(sheet: &Sheet, ids: &[usize], most: Option<Most>) -> Result<Vec<Group>, DataError> {
     if ids.is_empty() {
         return Ok(vec![(None, (0..sheet.len()).collect())]);
     }
@@ -149,6 +150,9 @@ fn groups(sheet: &Sheet, ids: &[usize]) -> Result<Vec<Group>, DataError> {
             groups.push((Some(id.clone()), Vec::new()));
             groups.len() - 1
         });
+        if let Some(most) = most.filter(|most| groups.len() > most.series) {
+            return Err(LimitError::Series { file: sheet.file.clone(), most: most.series }.into());
+        }
         if let Some((_, rows)) = groups.get_mut(place) {
             rows.push(i);
         }
