@@ -9,6 +9,8 @@ import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
+from .errors import FileError
+
 #: Files of a run that a copy of it can do without: they are made again, or belong to the process that writes it.
 _NOT_COPIED = ("lock", "events.out.tfevents.", "report.html")
 
@@ -33,10 +35,18 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def write(files: Mapping[str, bytes], folder: Path) -> None:
-    """Writes the files of a run into a new folder."""
+    """Writes the files of a run into a new folder, and nowhere else.
+
+    Raises:
+        FileError: A name that is no file of a folder's own, or what is no bytes.
+    """
+    for name, data in files.items():
+        if not isinstance(name, str) or not isinstance(data, bytes) or name in ("", ".", "..") or set(name) & set("/\\:\0"):
+            raise FileError(f"{name!r} is no file of a run; the forecaster was changed after it was pickled")
     folder.mkdir(parents=True)
     for name, data in files.items():
-        (folder / name).write_bytes(data)
+        with (folder / name).open("xb") as file:
+            file.write(data)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _landfall, folders, frames, keywords, notices, windows
+from . import _landfall, folders, frames, keywords, notices, signals, windows
 from .errors import ArgumentError, DeviceError, FileError, InvalidValueError, MissingPackageError, NotFittedError
 from .frame_files import as_files, in_words_of_frames
 from .frames import Frame, Layout, Table
@@ -140,7 +140,8 @@ class Forecaster:
     def fit(self, df: Frame) -> Forecaster:
         """Trains on the series of a frame, and writes a run folder: the frame as `data.csv`, every setting, the
         weights. A missing value is interpolated, and so are rows that the dates skip, up to a third of all; a warning
-        says so. Ctrl-C ends it with a checkpoint and raises `KeyboardInterrupt`; :meth:`resume` goes on.
+        says so. Ctrl-C ends it with a checkpoint and raises `KeyboardInterrupt`, SIGTERM and SIGHUP likewise with `SystemExit`;
+        :meth:`resume` goes on.
 
         The model is trained on the first rows of each series; the next ones choose among weights, and the last are
         those that :attr:`scores` are of, as the setting `split` divides them (by default `"0.7,0.1,0.2"`).
@@ -512,8 +513,9 @@ class Forecaster:
                 shown.say(**{f"{what['record']['split']}_mse": what["record"]["mse"]})
 
         try:
-            yield event
-        except KeyboardInterrupt as e:
+            with signals.raised():
+                yield event
+        except (KeyboardInterrupt, SystemExit) as e:
             if hasattr(e, "add_note"):
                 e.add_note("The run was interrupted after a step, with a checkpoint; resume() goes on.")
             raise

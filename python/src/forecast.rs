@@ -4,6 +4,7 @@ use crate::engines;
 use landfall_cli::CliError;
 use landfall_cli::forecasting::{Predictor, future as rows_ahead, series};
 use landfall_cli::training::{Begun, Ended, NewRun, Ready};
+use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::{DataError, Future, Panel};
 use landfall_train::report::bound_names;
 use landfall_train::run::{
@@ -322,6 +323,14 @@ fn exception(py: Python<'_>, class: &str, text: &str) -> PyErr {
 /// The name of the class of an error.
 fn class(e: &CliError) -> &'static str {
     let of_run = if let CliError::Run(e) | CliError::During(e) = e { Some(e) } else { None };
+    let diverged = matches!(
+        of_run,
+        Some(
+            RunError::NonFinite { .. }
+                | RunError::Diverged { .. }
+                | RunError::Checkpoint(CheckpointError::Diverged { .. })
+        )
+    );
     let file = matches!(
         of_run,
         Some(
@@ -338,12 +347,12 @@ fn class(e: &CliError) -> &'static str {
         )
     ) || matches!(e, CliError::Write { .. });
     let device = matches!(of_run, Some(RunError::Engine(_))) || matches!(e, CliError::NoDevice { .. });
-    if file {
+    if diverged {
+        "NonFiniteError"
+    } else if file {
         "FileError"
     } else if device {
         "DeviceError"
-    } else if matches!(of_run, Some(RunError::NonFinite { .. })) {
-        "NonFiniteError"
     } else if matches!(of_run, Some(RunError::Data(DataError::UnknownColumn { .. }))) {
         "MissingColumnError"
     } else {

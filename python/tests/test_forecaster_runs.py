@@ -278,3 +278,45 @@ def test_progress_is_shown_where_it_is_asked_for(frame, capsys):
     assert "patchtst" in capsys.readouterr().err
     Forecaster("patchtst", **SMALL).fit(frame)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_fit_with_a_checkpoint(tmp_path, number):
+    folder = tmp_path / "run"
+    code = (
+        "import sys, pandas as pd, numpy as np\n"
+        "from landfall import Forecaster\n"
+        "rows = pd.DataFrame({'ds': pd.date_range('2024-01-01', periods=300, freq='h'), 'y': np.sin(np.arange(300) / 4)})\n"
+        "Forecaster('patchtst', horizon=6, context=24, max_steps=1_000_000, device='cpu', threads=1,\n"
+        "           preset='patchtst-42', folder=sys.argv[1]).fit(rows)\n"
+    ).replace("'patchtst', ", "")
+    process = subprocess.Popen([sys.executable, "-c", code, str(folder)], stderr=subprocess.PIPE, text=True)
+    metrics = folder / "metrics.jsonl"
+    until = time.monotonic() + 120
+    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < until and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(number)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 128 + number, said
+    resumed = run("train", "--resume", folder, "--max-steps", "1")
+    assert "has done" in resumed.stderr, resumed.stderr
+
+
+def test_a_handler_of_the_process_stays(frame, tmp_path):
+    handler = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        own = signal.getsignal(signal.SIGTERM)
+        Forecaster("nlinear", folder=tmp_path / "run", **{**SMALL, "max_steps": 1}).fit(frame)
+        assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "a/b", "..", "", "a\\b"])
+def test_a_pickle_writes_into_its_own_folder_alone(frame, tmp_path, name):
+    forecaster = Forecaster("nlinear", folder=tmp_path / "run", **{**SMALL, "max_steps": 1}).fit(frame)
+    state = forecaster.__getstate__()
+    state["files"][name] = b"evil"
+    with pytest.raises(errors.FileError, match="is no file of a run"):
+        Forecaster.__new__(Forecaster).__setstate__(state)

@@ -1,15 +1,17 @@
 //! The command line.
 
 mod covariates;
+mod headings;
 mod other_programs;
 mod reading;
 mod serving;
 mod together;
 
 pub(crate) use covariates::CovariateArgs;
+pub(crate) use headings::{command, parse};
 pub(crate) use other_programs::{Export, Import};
 pub(crate) use reading::ReadingArgs;
-pub(crate) use serving::{Backtest, KeptIntervals, Serve};
+pub(crate) use serving::{Access, Backtest, KeptIntervals, Serve};
 pub(crate) use together::Together;
 
 use crate::backtesting::Refit;

@@ -10,6 +10,7 @@ use crate::training::{Ended, NewRun, Ready};
 use landfall_train::backtest::{Backtest, Unit};
 use landfall_train::data::{Future, Origins, Panel, Segment, Series, WindowForecast};
 use landfall_train::models::Task;
+use landfall_train::report::name_cell;
 use landfall_train::run::{Device, Forecast, Observer, Run, RunError, Settings, Weights};
 use std::collections::BTreeMap;
 use tempfile::TempDir;
@@ -183,7 +184,7 @@ impl Rolling {
         let (own, dated) = (&all[series], all.iter().all(|s| s.dates().is_some()));
         let known = self.origins.known(origin, own);
         let label = |row: usize| if dated { own.label(row) } else { row.to_string() };
-        let series = (all.len() > 1).then(|| own.name().to_owned());
+        let series = (all.len() > 1).then(|| name_cell(own.name()).into_owned());
         let names = [label(known - 1), (step + 1).to_string(), label(known + step)];
         series.into_iter().chain(names).collect()
     }

@@ -6,7 +6,8 @@ use landfall_train::export::ExportError;
 use landfall_train::pretrained::PretrainedError;
 use landfall_train::ranks::LaunchError;
 use landfall_train::run::{Device, RunError, SettingsError};
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// Why a command fails.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +63,15 @@ pub enum CliError {
     NoDevice { device: Device, why: landfall::Error },
     #[error("cannot listen on {address}: {why}; choose another --port or --host")]
     Listen { address: std::net::SocketAddr, why: std::io::Error },
+    #[error("cannot read the token in {}: {why}; check --token-file", .path.display())]
+    Token { path: PathBuf, why: std::io::Error },
+    #[error(
+        "--host {address} lets other machines ask, and there is no token; give --token-file FILE or LANDFALL_TOKEN, or --no-token to answer everybody"
+    )]
+    Open { address: std::net::IpAddr },
+    /// An error of a run, in which its directory has the name that a person knows.
+    #[error("{text}")]
+    OfRun { text: String, code: u8 },
     #[error("the server cannot start: {0}")]
     Server(std::io::Error),
     #[error("standard output cannot be written: {0}")]
@@ -69,12 +79,22 @@ pub enum CliError {
 }
 
 impl CliError {
+    /// Why a new file was not written.
+    pub(crate) fn unwritten(path: &Path, why: std::io::Error) -> Self {
+        if why.kind() == ErrorKind::AlreadyExists {
+            Self::OutExists(path.to_owned())
+        } else {
+            Self::Write { path: path.to_owned(), why }
+        }
+    }
+
     /// 2 for what was asked or given, 1 for what went wrong on the way.
     #[must_use]
     pub fn code(&self) -> u8 {
         match self {
             Self::During(_) | Self::Server(_) | Self::Output(_) => 1,
             Self::AtOrigin { why, .. } => why.code(),
+            Self::OfRun { code, .. } => *code,
             Self::Run(_)
             | Self::Launch(_)
             | Self::Export(_)
@@ -94,6 +114,8 @@ impl CliError {
             | Self::OtherModel { .. }
             | Self::NoDevice { .. }
             | Self::Listen { .. }
+            | Self::Token { .. }
+            | Self::Open { .. }
             | Self::Write { .. } => 2,
         }
     }

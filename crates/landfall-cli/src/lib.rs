@@ -17,7 +17,6 @@ pub use error::CliError;
 
 use args::{Args, Command};
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 
 /// Runs the program with a command line, whose first word is the program's name; its exit code. It prints to standard output
@@ -31,7 +30,7 @@ pub fn program(line: impl IntoIterator<Item = OsString>) -> u8 {
     }));
     signals::survive_file_limits();
     let line: Vec<OsString> = line.into_iter().collect();
-    let code = std::panic::catch_unwind(|| match Args::try_parse_from(&line) {
+    let code = std::panic::catch_unwind(|| match args::parse(&line) {
         Ok(args) => run(&args),
         Err(e) => refused(&e, &line),
     });
@@ -55,7 +54,7 @@ fn run(args: &Args) -> u8 {
         Command::Doctor(doctor) => commands::doctor::run(doctor).map(|()| 0),
         Command::Completions { shell } => {
             let mut text = Vec::new();
-            clap_complete::generate(*shell, &mut Args::command(), "landfall", &mut text);
+            clap_complete::generate(*shell, &mut args::command(), "landfall", &mut text);
             output::line(String::from_utf8_lossy(&text).trim_end()).map(|()| 0)
         }
     };
@@ -85,7 +84,7 @@ fn refused(e: &clap::Error, words: &[OsString]) -> u8 {
 /// A file of data that stands without its flag, in a command that has it.
 fn misplaced<'e>(e: &'e clap::Error, words: &[OsString]) -> Option<&'e str> {
     let Some(ContextValue::String(word)) = e.get(ContextKind::InvalidArg) else { return None };
-    let all = Args::command();
+    let all = args::command();
     let command = all.find_subcommand(words.get(1)?)?;
     let takes = command.get_arguments().any(|argument| argument.get_long() == Some("data"));
     (takes && [".csv", ".parquet"].iter().any(|ending| word.ends_with(ending))).then_some(word)

@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::signals::Stop;
 use anstyle::AnsiColor;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use landfall_train::data::printable;
 pub(crate) use landfall_train::report::digits;
 use landfall_train::run::{EvaluationRecord, Observer, StepLine};
 use serde::Serialize;
@@ -47,10 +48,23 @@ pub(crate) fn silence() {
 
 /// Writes a line to standard output. A reader that went away has read enough; it is no error.
 pub(crate) fn line(text: &str) -> Result<(), CliError> {
-    match with_prefix(text) {
+    match with_prefix(&lines(text)) {
         said if said.is_empty() && !text.is_empty() => Ok(()),
         said => write(&said),
     }
+}
+
+/// Writes a table of data, which another program may read: as it is, but for a terminal.
+pub(crate) fn data(text: &str) -> Result<(), CliError> {
+    if std::io::stdout().is_terminal() { line(text) } else { write(text) }
+}
+
+/// What may be shown of a text: names of columns and files are somebody's, and a terminal obeys what stands in them.
+fn lines(text: &str) -> Cow<'_, str> {
+    if text.lines().all(|line| matches!(printable(line), Cow::Borrowed(_))) && !text.contains('\r') {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.split('\n').map(printable).collect::<Vec<_>>().join("\n"))
 }
 
 fn write(text: &str) -> Result<(), CliError> {
@@ -68,31 +82,41 @@ fn write(text: &str) -> Result<(), CliError> {
 
 /// Writes an object as one line.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), CliError> {
-    write(&serde_json::to_string(value).map_err(|e| CliError::Output(e.into()))?)
+    let text = serde_json::to_string(value).map_err(|e| CliError::Output(e.into()))?;
+    // JSON escapes what begins with these alone where it is asked to.
+    let further = |c: char| if c.is_control() { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    write(&if text.contains(char::is_control) { text.chars().map(further).collect() } else { text })
 }
 
 /// One line on standard error, where nobody may be listening any more. Its first word is red where colours are wanted: on a
 /// terminal without `NO_COLOR`, or with `CLICOLOR_FORCE`.
 pub(crate) fn error(text: &str) {
     let red = AnsiColor::Red.on_default().bold();
-    note(&format!("{red}error:{red:#} {}", text.replace('\n', " ")));
+    say(&format!("{red}error:{red:#} {}", printable(&text.replace('\n', " "))));
 }
 
 /// One line on standard error that is no error.
 pub(crate) fn note(text: &str) {
-    let text = match text.strip_prefix("note: ") {
+    let text = lines(text);
+    match text.strip_prefix("note: ") {
         Some(rest) => {
             let yellow = AnsiColor::Yellow.on_default();
-            format!("{yellow}note:{yellow:#} {rest}")
+            say(&format!("{yellow}note:{yellow:#} {rest}"));
         }
-        None => text.to_owned(),
-    };
-    let text = with_prefix(&text);
+        None => say(&text),
+    }
+}
+
+/// Writes to standard error what may be shown.
+fn say(text: &str) {
+    let text = with_prefix(text);
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
 /// Rows of cells: the first column to the left, the others to the right.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let shown = |row: &Vec<String>| row.iter().map(|cell| printable(cell).into_owned()).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(shown).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
@@ -222,7 +246,7 @@ impl Origins {
     pub(crate) fn begin(&mut self, label: &str) {
         label.clone_into(&mut self.label);
         if let Some(bar) = &self.bar {
-            bar.set_message(label.to_owned());
+            bar.set_message(printable(label).into_owned());
         }
     }
 
@@ -256,7 +280,7 @@ impl Observer for Origins {
 
     fn progress(&mut self, done: usize, total: usize) {
         if let Some(bar) = &self.bar {
-            bar.set_message(format!("{}, training step {done}/{total}", self.label));
+            bar.set_message(format!("{}, training step {done}/{total}", printable(&self.label)));
         }
     }
 

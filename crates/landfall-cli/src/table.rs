@@ -1,6 +1,6 @@
 //! Forecasts as a table: CSV, and the object that `--json` prints.
 
-use landfall_train::report::bound_names;
+use landfall_train::report::{bound_names, name_cell};
 use landfall_train::run::Forecast;
 use serde_json::json;
 use std::path::Path;
@@ -161,11 +161,12 @@ impl Labels {
     }
 }
 
-/// A cell of a CSV.
-pub(crate) fn quoted(cell: &str) -> String {
+/// A name as a cell of a CSV.
+pub(crate) fn quoted(name: &str) -> String {
+    let cell = name_cell(name);
     if cell.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
     } else {
-        cell.to_owned()
+        cell.into_owned()
     }
 }

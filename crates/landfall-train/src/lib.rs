@@ -6,6 +6,7 @@ pub mod checkpoint;
 pub mod choice;
 pub mod data;
 pub mod export;
+pub mod files;
 pub mod models;
 mod nearest;
 pub mod nn;

@@ -6,7 +6,6 @@ use landfall_train::run::named;
 
 /// What the columns beside the targets are.
 #[derive(Debug, Group)]
-#[command(next_help_heading = "Covariates")]
 pub(crate) struct CovariateArgs {
     /// Columns whose values are known in the rows to forecast, such as prices or promotions.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]

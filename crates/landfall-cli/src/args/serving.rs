@@ -20,6 +20,23 @@ pub(crate) struct KeptIntervals {
     pub(crate) data: Vec<PathBuf>,
 }
 
+/// Who may ask a server.
+#[derive(Debug, Group)]
+pub(crate) struct Access {
+    /// Names by which the server may be asked, and whose pages may ask it, beside those of the machine itself.
+    #[arg(long, value_name = "HOST,HOST", value_delimiter = ',')]
+    pub(crate) allow_host: Vec<String>,
+    /// Token that requests need; other users of the machine may see it here, and not in --token-file or LANDFALL_TOKEN.
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["token_file", "no_token"])]
+    pub(crate) token: Option<String>,
+    /// File with the token that requests need.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_token")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Everybody who reaches the server may ask it, beyond the machine too.
+    #[arg(long)]
+    pub(crate) no_token: bool,
+}
+
 #[derive(Debug, Group)]
 pub(crate) struct Serve {
     /// Run directory.
@@ -48,6 +65,8 @@ pub(crate) struct Serve {
     /// Seconds that a request may take: to arrive, to be answered, and to finish when the server stops.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub(crate) timeout: u16,
+    #[command(flatten)]
+    pub(crate) access: Access,
     #[command(flatten)]
     pub(crate) intervals: KeptIntervals,
     /// Weights of the run: best or last.

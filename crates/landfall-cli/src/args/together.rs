@@ -5,7 +5,6 @@ use clap::Args as Group;
 use landfall_train::run::Settings;
 
 #[derive(Debug, Group)]
-#[command(next_help_heading = "Several processes")]
 pub(crate) struct Together {
     /// Seconds that a process waits for the others, started by torchrun or Slurm, before all end with an error.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=604_800))]

@@ -7,9 +7,9 @@ use crate::forecasting::{Predictor, future, series};
 use crate::output;
 use crate::table::Table;
 use landfall_train::data::{Cutoff, Future, Panel};
+use landfall_train::files;
 use landfall_train::report::plot;
 use landfall_train::run::{Forecast, Run};
-use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 /// Forecasts and writes.
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
     match &args.out {
         None if args.plot => Ok(()),
-        None => output::line(table.csv().trim_end()),
+        None => output::data(table.csv().trim_end()),
         Some(path) => {
             let (source, path) = (panel.source(), path.display());
             let after = match (&args.at, panel.series()) {
@@ -114,15 +114,5 @@ pub(super) fn draw(forecast: &Forecast, horizon: usize, several: bool) -> Result
 
 /// A new file, whole or not at all.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    let failed = |why| CliError::Write { path: path.to_owned(), why };
-    let mut file = match std::fs::File::create_new(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(CliError::OutExists(path.to_owned())),
-        Err(why) => return Err(failed(why)),
-    };
-    file.write_all(text.as_bytes()).map_err(|why| {
-        // What is half there helps nobody; the first failure is the one to report.
-        let _ = std::fs::remove_file(path);
-        failed(why)
-    })
+    files::create(path, text.as_bytes()).map_err(|why| CliError::unwritten(path, why))
 }

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         }));
     }
     match &args.out {
-        None => output::line(text.trim_end()),
+        None => output::data(text.trim_end()),
         Some(path) => {
             let (n, data, path) = (prediction.samples.len(), args.data.display(), path.display());
             output::line(&format!("classes of the {n} samples of {data} are in {path}"))

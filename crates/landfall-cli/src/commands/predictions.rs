@@ -2,10 +2,10 @@
 
 use crate::error::CliError;
 use landfall_train::data::{WindowForecast, WindowedPanel};
+use landfall_train::files::Draft;
 use landfall_train::report::{PredictedColumns, Predictions, Windows};
 use landfall_train::run::Intervals;
-use std::fs::File;
-use std::io::{BufWriter, ErrorKind};
+use std::io::BufWriter;
 use std::path::Path;
 
 /// Takes one window.
@@ -19,27 +19,21 @@ pub(super) fn write(
     intervals: Option<&Intervals>,
     forecasts: impl FnOnce(&mut Each<'_>) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let failed = |why| CliError::Write { path: path.to_owned(), why };
-    let file = match File::create_new(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(CliError::OutExists(path.to_owned())),
-        Err(why) => return Err(failed(why)),
-    };
-    let written = || {
-        let bands = intervals.map_or(&[][..], Intervals::levels);
-        let series = panel.members().iter().map(|m| &m.series).collect();
-        let columns = PredictedColumns { targets: panel.targets(), levels, bands };
-        let table = Predictions::new(BufWriter::new(file), series, columns, Windows::Numbers);
-        let mut table = table.map_err(failed)?;
-        let mut rolling = intervals.map(|of| of.rolling(panel));
-        forecasts(&mut |window| match &mut rolling {
-            Some(rolling) => rolling.window(window, |window| table.window(&window).map_err(failed)),
-            None => table.window(&window).map_err(failed),
-        })?;
-        table.finish().map_err(failed)
-    };
-    written().inspect_err(|_| {
-        // What is half there helps nobody; the first failure is the one to report.
-        let _ = std::fs::remove_file(path);
-    })
+    let failed = |why| CliError::unwritten(path, why);
+    if path.exists() {
+        return Err(CliError::OutExists(path.to_owned()));
+    }
+    let mut draft = Draft::of(path).map_err(failed)?;
+    let bands = intervals.map_or(&[][..], Intervals::levels);
+    let series = panel.members().iter().map(|m| &m.series).collect();
+    let columns = PredictedColumns { targets: panel.targets(), levels, bands };
+    let table = Predictions::new(BufWriter::new(&mut draft), series, columns, Windows::Numbers);
+    let mut table = table.map_err(failed)?;
+    let mut rolling = intervals.map(|of| of.rolling(panel));
+    forecasts(&mut |window| match &mut rolling {
+        Some(rolling) => rolling.window(window, |window| table.window(&window).map_err(failed)),
+        None => table.window(&window).map_err(failed),
+    })?;
+    table.finish().map_err(failed)?;
+    draft.create().map_err(failed)
 }

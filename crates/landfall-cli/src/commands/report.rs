@@ -6,6 +6,7 @@ use crate::device::on;
 use crate::error::CliError;
 use crate::output;
 use landfall_train::data::Segment;
+use landfall_train::files;
 use landfall_train::report::{Report, Subject};
 use landfall_train::run::{Data, Run, Units};
 use landfall_train::train::Dataset;
@@ -17,7 +18,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let run = Run::open(&args.run)?;
     let out = args.out.clone().unwrap_or_else(|| args.run.join("report.html"));
     // The report in the run's folder is made anew each time; any other file is somebody's.
-    let given = args.out.as_ref().into_iter().chain(&args.svg);
+    let given = args.out.iter().chain(&args.svg);
     if let Some(path) = given.into_iter().find(|p| p.exists()) {
         return Err(CliError::OutExists(path.clone()));
     }
@@ -48,7 +49,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         }
         (None, _) => {}
     }
-    write(&out, &report.html)?;
+    match args.out {
+        Some(_) => forecast::write(&out, &report.html)?,
+        None => write(&out, &report.html)?,
+    }
     let (path, bytes) = (out.display().to_string(), report.html.len());
     if args.with.json {
         return output::json(&json!({"out": path, "bytes": bytes, "svg": args.svg}));
@@ -67,13 +71,5 @@ fn make(args: &Args, run: &Run, dataset: &Dataset, subject: Subject<'_>) -> Resu
 
 /// Writes a file in the place of an earlier one, whole or not at all.
 fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    let part = Path::new(&name);
-    let failed = |why| CliError::Write { path: path.to_owned(), why };
-    std::fs::write(part, text).and_then(|()| std::fs::rename(part, path)).map_err(|why| {
-        // What is half there helps nobody; the first failure is the one to report.
-        let _ = std::fs::remove_file(part);
-        failed(why)
-    })
+    files::replace(path, text.as_bytes()).map_err(|why| CliError::Write { path: path.to_owned(), why })
 }

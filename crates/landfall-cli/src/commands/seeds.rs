@@ -6,6 +6,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::signals::Stop;
 use landfall::{Engine, World};
+use landfall_train::files;
 use landfall_train::run::{Device, EvaluationRecord, RunError, RunFolder, Settings, SettingsError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -81,13 +82,12 @@ pub(super) fn run(args: &Train, seeds: &[u64], stop: &Stop) -> Result<u8, CliErr
     }
     let plan = Plan { seeds: seeds.to_vec(), tuned: args.tuned, settings };
     let text = toml::to_string(&plan).map_err(|e| SettingsError::Unwritable(e.to_string()))?;
-    let (file, new) = (parent.join(PLAN), parent.join(format!("{PLAN}.tmp")));
+    let file = parent.join(PLAN);
     // What this call makes, it also takes back where nothing could begin.
     let made = parent.ancestors().filter(|a| !a.as_os_str().is_empty()).take_while(|a| !a.exists()).last();
     let made = made.map(Path::to_owned);
     std::fs::create_dir_all(&parent)
-        .and_then(|()| std::fs::write(&new, text))
-        .and_then(|()| std::fs::rename(&new, &file))
+        .and_then(|()| files::replace(&file, text.as_bytes()))
         .map_err(|why| CliError::Write { path: file.clone(), why })?;
     let ended = all(&plan, &parent, args.json, stop);
     let begun = || seeds.iter().any(|seed| parent.join(format!("seed-{seed}")).exists());
@@ -211,7 +211,7 @@ fn all(plan: &Plan, parent: &Path, json: bool, stop: &Stop) -> Result<u8, CliErr
     output::line(&format!("\n{}\n", output::table(&rows)))?;
     let path = parent.join("summary.json");
     let text = format!("{summary}\n");
-    std::fs::write(&path, text)
+    files::replace(&path, text.as_bytes())
         .map_err(|why| CliError::During(RunError::Write { path: path.clone(), why }))?;
     output::line(&format!("Runs saved to {}: a run directory per seed, and summary.json", parent.display()))?;
     if json {

@@ -203,7 +203,9 @@ fn go(begun: Begun, json: bool, stop: Stop) -> Result<Ended, CliError> {
     watch.finish();
     let trained = match trained? {
         Part::Done(trained) => trained,
-        Part::Interrupted { step } => return interrupted(&path, step, &stop, json).map(Ended::early),
+        Part::Interrupted { step } => {
+            return interrupted(&path, step, (&stop, &world), json).map(Ended::early);
+        }
     };
     if let Some(patience) = trained.patience() {
         let steps = trained.steps();
@@ -221,7 +223,9 @@ fn go(begun: Begun, json: bool, stop: Stop) -> Result<Ended, CliError> {
     }
     let finished = match chosen {
         Part::Done(finished) => finished,
-        Part::Interrupted { step } => return interrupted(&path, step, &stop, json).map(Ended::early),
+        Part::Interrupted { step } => {
+            return interrupted(&path, step, (&stop, &world), json).map(Ended::early);
+        }
     };
     Results::of(&finished, &path).print()?;
     let Finished { resolved, session, comparison, .. } = &finished;
@@ -260,7 +264,11 @@ fn picture(path: &Path, panel: &WindowedPanel, session: &Session) -> Result<(), 
 }
 
 /// Says that a run was interrupted and how to go on with it.
-fn interrupted(path: &Path, step: usize, stop: &Stop, json: bool) -> Result<u8, CliError> {
+fn interrupted(path: &Path, step: usize, (stop, world): (&Stop, &World), json: bool) -> Result<u8, CliError> {
+    if world.rank() > 0 {
+        // Its directory goes with its process; the first rank says where the run is.
+        return Ok(stop.code());
+    }
     output::note(&format!(
         "interrupted after step {step}; checkpoint saved; resume with: landfall train --resume {}",
         path.display()

@@ -52,13 +52,13 @@ impl Server {
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes())
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())
     }
 
     pub(crate) fn post(&self, path: &str, headers: &str, body: &str) -> Answer {
         let length = body.len();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
         );
         self.send(&[head.as_bytes(), body.as_bytes()].concat())
     }

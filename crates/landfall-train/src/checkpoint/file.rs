@@ -1,11 +1,11 @@
 //! A safetensors file: named tensors and text metadata, read whole and written so that a reader never sees half of it.
 
 use super::{CheckpointError, torch};
+use crate::files;
 use landfall::{DType, HostTensor, OpError, Shape, Spec};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 /// One tensor of a file: its spec and its elements' bytes.
@@ -86,8 +86,7 @@ impl File {
     /// [`CheckpointError::Read`], [`CheckpointError::Format`] or [`CheckpointError::Torch`] for a truncated or foreign
     /// file, [`CheckpointError::Checksum`] where a byte of names, metadata or elements has changed.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
-        let bytes =
-            std::fs::read(path).map_err(|why| CheckpointError::Read { path: path.to_owned(), why })?;
+        let bytes = files::read(path).map_err(|why| CheckpointError::Read { path: path.to_owned(), why })?;
         if bytes.starts_with(torch::MAGIC) {
             return Self::from_torch(path, bytes);
         }
@@ -121,7 +120,7 @@ impl File {
     /// [`CheckpointError::Write`], also for a name that the format keeps for itself.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let failed = |why: std::io::Error| CheckpointError::Write { path: path.to_owned(), why };
-        replace(path, &self.bytes().map_err(|why| failed(std::io::Error::other(why)))?).map_err(failed)
+        files::replace(path, &self.bytes().map_err(|why| failed(std::io::Error::other(why)))?).map_err(failed)
     }
 
     /// SHA-256 of metadata and tensors, in hexadecimal digits: of each entry its name, value or spec, and elements, each
@@ -177,28 +176,4 @@ impl File {
         header.resize(header.len().next_multiple_of(8), b' ');
         Ok([&(header.len() as u64).to_le_bytes(), header.as_slice(), data].concat())
     }
-}
-
-/// Puts `bytes` into the file at `path`, whole or not at all.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".tmp");
-    let temporary = Path::new(&temporary);
-    let write = || {
-        let mut f = std::fs::File::create(temporary)?;
-        f.write_all(bytes)?;
-        f.sync_all()?;
-        std::fs::rename(temporary, path)?;
-        // The rename itself is durable once the folder is synced; not every system can open a folder.
-        if let Some(folder) = path.parent().and_then(|p| std::fs::File::open(p).ok()) {
-            folder.sync_all()?;
-        }
-        Ok(())
-    };
-    let result = write();
-    if result.is_err() {
-        // Nothing half-written stays; a failure here changes nothing about the one reported.
-        let _ = std::fs::remove_file(temporary);
-    }
-    result
 }

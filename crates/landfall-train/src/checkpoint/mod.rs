@@ -5,7 +5,6 @@ mod session;
 mod torch;
 mod trainer;
 
-pub(crate) use file::replace;
 pub use file::{File, Tensor};
 pub(crate) use session::snapshot;
 pub use session::{Progress, load_checkpoint, load_weights, read_weights, save, write_weights};
@@ -29,6 +28,10 @@ pub enum CheckpointError {
     Checksum { path: PathBuf },
     #[error("{}: tensor {name} has {value} as element {element}; weights must be finite: use another checkpoint of the run, or train again", .path.display())]
     NotFinite { path: PathBuf, name: String, element: usize, value: f64 },
+    #[error(
+        "the training diverged: after step {step} tensor {name} has {value} as element {element}, which no run can go on from; use a smaller --lr or --clip, or scale the data"
+    )]
+    Diverged { step: usize, name: String, element: usize, value: f64 },
     #[error("{}: tensor {name} is missing; the model needs it as {expected}", .path.display())]
     Missing { path: PathBuf, name: String, expected: String },
     #[error("{}: tensor {name} is {found}, the model has it as {expected}", .path.display())]

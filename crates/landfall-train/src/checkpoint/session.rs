@@ -33,6 +33,16 @@ impl Progress {
     }
 }
 
+/// Refuses a value that no reader would take.
+fn finite(name: &str, value: HostTensor, step: usize) -> Result<HostTensor, CheckpointError> {
+    match value.data.iter().enumerate().find(|(_, x)| !x.is_finite()) {
+        Some((element, &value)) => {
+            Err(CheckpointError::Diverged { step, name: name.to_owned(), element, value })
+        }
+        None => Ok(value),
+    }
+}
+
 /// Writes a session's weights, and where it is to be `resumable` all that a resumed run needs. Of ranks that share out the optimizer's
 /// state ([`Session::shares_state`]) all must then call it, and each writes the same file as without: any number of ranks goes on from
 /// it.
@@ -65,7 +75,8 @@ impl Progress {
 /// ```
 ///
 /// # Errors
-/// [`CheckpointError::Write`]; a device fault; a rank that does not come.
+/// [`CheckpointError::Write`]; [`CheckpointError::Diverged`] for a value that is not finite, which nothing could read; a device
+/// fault; a rank that does not come.
 pub fn save(
     path: &Path,
     session: &Session,
@@ -89,15 +100,18 @@ pub(crate) fn snapshot(
     let mut file = File::default();
     let p = session.model().parameters();
     for parameter in p.list() {
-        put_parts(&mut file, parameter, "", &session.state.read_host(&parameter.name)?);
+        let value = finite(&parameter.name, session.state.read_host(&parameter.name)?, progress.step)?;
+        put_parts(&mut file, parameter, "", &value);
     }
     for moment in session.kept().filter(|_| resumable) {
         for (parameter, value) in p.trainable().into_iter().zip(session.read_kept(moment)?) {
-            put_parts(&mut file, parameter, moment.checkpoint_prefix, &value);
+            let name = format!("{}{}", moment.checkpoint_prefix, parameter.name);
+            put_parts(&mut file, parameter, moment.checkpoint_prefix, &finite(&name, value, progress.step)?);
         }
     }
     for b in p.buffers() {
-        file.tensors.insert(b.name.clone(), Tensor::from(&session.state.read_host(&b.name)?));
+        let value = finite(&b.name, session.state.read_host(&b.name)?, progress.step)?;
+        file.tensors.insert(b.name.clone(), Tensor::from(&value));
     }
     let scalar =
         |dtype, value| Tensor::from(&HostTensor::from_fn(Spec::new(dtype, Shape::SCALAR), |_| value));

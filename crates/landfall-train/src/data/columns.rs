@@ -1,6 +1,6 @@
 //! What the columns of a table hold, and those of numbers read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::CovariateError;
 use super::cell::Cell;
@@ -92,15 +92,19 @@ impl Said {
 pub(super) fn read(sheet: &mut Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Columns, DataError> {
     let asked = options.columns.is_some();
     let fields = chosen(sheet, options, taken)?;
-    let there = |name: &String| fields.iter().any(|field| sheet.column_name(*field) == *name);
-    if let Some(name) = options.categorical.iter().find(|name| !there(name)) {
+    let categorical: HashSet<&String> = options.categorical.iter().collect();
+    let there: HashSet<String> = match categorical.is_empty() {
+        true => HashSet::new(),
+        false => fields.iter().map(|field| sheet.column_name(*field)).collect(),
+    };
+    if let Some(name) = options.categorical.iter().find(|name| !there.contains(*name)) {
         let known = fields.iter().map(|field| sheet.column_name(*field)).collect();
         return Err(DataError::UnknownColumn { file: sheet.file.clone(), name: name.clone(), known });
     }
     let given = Given::of(options)?;
     let kinds: Vec<(usize, Kind)> = fields
         .into_iter()
-        .map(|field| match options.categorical.contains(&sheet.column_name(field)) {
+        .map(|field| match categorical.contains(&sheet.column_name(field)) {
             true => (field, Kind::Names),
             false => {
                 let kind = kind(sheet, field, given);
@@ -216,13 +220,17 @@ fn indicators(sheet: &Sheet, options: &ReadOptions, field: usize) -> Result<Vec<
 
 /// The fields that are asked for, in their order; all free ones otherwise. Columns of a column of names ask for it once.
 fn chosen(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Vec<usize>, DataError> {
+    let taken: HashSet<usize> = taken.iter().copied().collect();
     let free: Vec<usize> = (0..sheet.names.len()).filter(|field| !taken.contains(field)).collect();
     let Some(names) = options.file_columns() else { return Ok(free) };
+    let named: HashMap<String, usize> =
+        free.iter().map(|field| (sheet.column_name(*field), *field)).collect();
     let place = |name: &String| {
-        let (file, known) =
-            (sheet.file.clone(), free.iter().map(|field| sheet.column_name(*field)).collect());
-        let at = free.iter().copied().find(|field| sheet.column_name(*field) == *name);
-        at.ok_or(DataError::UnknownColumn { file, name: name.clone(), known })
+        named.get(name).copied().ok_or_else(|| {
+            let (file, known) =
+                (sheet.file.clone(), free.iter().map(|field| sheet.column_name(*field)).collect());
+            DataError::UnknownColumn { file, name: name.clone(), known }
+        })
     };
     names.iter().map(place).collect()
 }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::io::Cursor;
 
 use super::error::DataError;
+use super::limit::{LimitError, check_lines};
 use super::message::count;
 use super::numbers::{Number, NumberForm};
 use super::place::Place;
@@ -39,16 +40,17 @@ const BLANKS: u8 = b' ';
 /// # Errors
 /// Whatever keeps the text from being one series, with the line and the column where there is one.
 pub fn parse(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<Series, DataError> {
-    super::only(assemble(sheet(bytes, file, options.separator)?, options)?.0, file)
+    super::only(assemble(sheet(bytes, file, options)?, options)?.0, file)
 }
 
 /// The table that a file's text is.
-pub(super) fn sheet(bytes: &[u8], file: &str, separator: Option<char>) -> Result<Sheet, DataError> {
+pub(super) fn sheet(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<Sheet, DataError> {
     let (text, encoding) = text::decode(bytes, file)?;
+    check_lines(&text, file)?;
     let mut notes: Vec<String> = encoding.into_iter().collect();
     let (named, first) = (named_separator(&text), text.lines().next().map_or(0, str::len));
     let below = text.get(if named.is_some() { first } else { 0 }..).unwrap_or_default();
-    let separator = match (separator, named) {
+    let separator = match (options.separator, named) {
         (Some(c), _) => u8::try_from(c).map_err(|_| DataError::BadSeparator { text: c.to_string() })?,
         (None, Some(named)) => named,
         (None, None) => find_separator(&text),
@@ -74,6 +76,10 @@ pub(super) fn sheet(bytes: &[u8], file: &str, separator: Option<char>) -> Result
     }
     let mut rows = rows().skip(header).peekable();
     let first = rows.next().transpose()?.map(|row| row.cells).unwrap_or_default();
+    if let Some(most) = options.most.filter(|most| first.len() > most.columns) {
+        let (file, found) = (file.to_owned(), first.len());
+        return Err(LimitError::Columns { file, found, most: most.columns }.into());
+    }
     let mut names: Vec<String> = first.iter().map(|cell| cell.trim().to_owned()).collect();
     if let Some(first) = names.first_mut().filter(|name| name.starts_with('#')) {
         *first = first.trim_start_matches('#').trim().to_owned();

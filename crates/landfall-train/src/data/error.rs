@@ -22,6 +22,9 @@ pub enum DataError {
     /// Covariates are not as they must be.
     #[error(transparent)]
     Covariates(#[from] super::CovariateError),
+    /// More than is read.
+    #[error(transparent)]
+    Limit(#[from] super::LimitError),
     /// The file does not exist.
     #[error("{file}: no such file; check the path")]
     FileMissing {
@@ -181,6 +184,12 @@ pub enum DataError {
         missing: usize,
         /// Rows there are.
         rows: usize,
+    },
+    /// The file has a byte that no text has.
+    #[error("{at}: a byte 0, which no text has; save the file as UTF-8 text, and a workbook as CSV")]
+    Binary {
+        /// Line of the byte.
+        at: Place,
     },
     /// One series is needed, and the data holds others too.
     #[error("{file}: {count} series where one is needed; choose one")]

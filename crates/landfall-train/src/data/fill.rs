@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::ReadOptions;
 use super::covariates::indicator;
 use super::error::DataError;
-use super::frequency::Spacing;
+use super::frequency::{Gap, Spacing};
 use super::message::{count, list};
 use super::place::Place;
 use super::purpose::Purpose;
@@ -172,11 +172,14 @@ impl Filling {
             None if !self.gaps && missing > rows / 2 => return Ok(()),
             None => {}
         }
+        let inserted = |gap: &Gap| spacing.usual.future(gap.from, gap.missing);
+        let new = spacing.gaps.iter().map(inserted).collect::<Result<Vec<_>, _>>()?;
+        *dates = spread(dates, &spacing.gaps, new);
+        for values in &mut holes.values {
+            let nothing = spacing.gaps.iter().map(|gap| vec![f64::NAN; gap.missing]);
+            *values = spread(values, &spacing.gaps, nothing);
+        }
         for gap in spacing.gaps.iter().rev() {
-            dates.splice(gap.row..gap.row, spacing.usual.future(gap.from, gap.missing)?);
-            for values in &mut holes.values {
-                values.splice(gap.row..gap.row, std::iter::repeat_n(f64::NAN, gap.missing));
-            }
             if self.largest.is_none_or(|(largest, ..)| gap.missing >= largest) {
                 self.largest = Some((gap.missing, gap.from, gap.to));
             }
@@ -211,6 +214,19 @@ impl Filling {
         }
         notes
     }
+}
+
+/// Rows with others put into their gaps, in one pass.
+fn spread<T: Copy>(rows: &[T], gaps: &[Gap], new: impl IntoIterator<Item = Vec<T>>) -> Vec<T> {
+    let mut all = Vec::with_capacity(rows.len() + gaps.iter().map(|gap| gap.missing).sum::<usize>());
+    let mut from = 0;
+    for (gap, new) in gaps.iter().zip(new) {
+        all.extend_from_slice(rows.get(from..gap.row).unwrap_or_default());
+        all.extend(new);
+        from = gap.row;
+    }
+    all.extend_from_slice(rows.get(from..).unwrap_or_default());
+    all
 }
 
 /// Columns that go on after the last value of others, said in words.

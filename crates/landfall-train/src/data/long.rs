@@ -3,6 +3,7 @@
 use super::cell::Cell;
 use super::dates::TimeName;
 use super::numbers::{Number, NumberForm};
+use super::purpose::Purpose;
 use super::sheet::Sheet;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -53,11 +54,14 @@ pub(super) fn series_columns<T: Copy + Eq + Hash>(
     sheet: &Sheet,
     times: &[T],
     taken: &[usize],
+    purpose: Purpose,
 ) -> Option<Vec<usize>> {
     let likely = likely(sheet, taken);
     let distinct = distinct_rows(sheet);
     let mut chosen: Vec<Vec<usize>> = vec![Vec::new()];
-    for _ in 0..MOST {
+    // A request does not choose how long its reading takes.
+    let most = if purpose == Purpose::Request { 1 } else { MOST };
+    for _ in 0..most {
         let longer = chosen.iter().flat_map(|some| {
             let after = some.last().map_or(0, |last| last + 1);
             (after..likely.len()).map(move |next| some.iter().copied().chain([next]).collect())
@@ -138,6 +142,7 @@ struct Likely {
 
 /// The columns that may name series, those whose names say so first.
 fn likely(sheet: &Sheet, taken: &[usize]) -> Vec<Likely> {
+    let taken: HashSet<usize> = taken.iter().copied().collect();
     let free = (0..sheet.names.len()).filter(|field| !taken.contains(field));
     let mut likely: Vec<Likely> = free.filter_map(|field| numbered(sheet, field)).collect();
     if likely.len() > MOST_LIKELY {
@@ -221,20 +226,21 @@ pub(super) struct Steps {
 impl Steps {
     /// The column of whole numbers that counts the rows of each series in a file without dates, by a name such as `ds` or `step`.
     /// `given` are the columns that name the series, where they are known.
-    pub(super) fn find(sheet: &Sheet, given: Option<&[usize]>, taken: &[usize]) -> Option<Self> {
+    pub(super) fn find(sheet: &Sheet, given: Option<&[usize]>, taken: &[usize], purpose: Purpose) -> Option<Self> {
         const NAMES: [&str; 8] = ["step", "steps", "t", "index", "idx", "timestep", "row", "n"];
         let called = |field: &usize| {
             let name = sheet.column_name(*field);
             TimeName::of(&name).is_some() || NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
         };
-        let free = (0..sheet.names.len()).filter(|field| !taken.contains(field));
+        let read: HashSet<usize> = taken.iter().copied().collect();
+        let free = (0..sheet.names.len()).filter(|field| !read.contains(field));
         free.filter(called).find_map(|field| {
             let values: Vec<i64> = sheet.cells(field).map(count).collect::<Option<_>>()?;
             let taken: Vec<usize> = taken.iter().copied().chain([field]).collect();
             let repeats = values.iter().collect::<HashSet<_>>().len() < values.len();
             let ids = match given {
                 Some(ids) => ids.to_vec(),
-                None if repeats => series_columns(sheet, &values, &taken)?,
+                None if repeats => series_columns(sheet, &values, &taken, purpose)?,
                 None => series_apart(sheet, &values, &taken)?,
             };
             even(sheet, &values, &ids).then_some(Self { field, values, ids })

@@ -1,5 +1,7 @@
 //! Parts of messages: counts, names and cells of a file.
 
+use std::borrow::Cow;
+
 /// A count with its noun.
 pub(super) fn count(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
@@ -12,13 +14,25 @@ const LONGEST: usize = 80;
 /// out.
 pub(super) fn one_line(text: &str) -> String {
     let cut = text.char_indices().nth(LONGEST).map(|(at, _)| at);
-    cut.map_or_else(|| escaped(text), |at| escaped(&text[..at]) + "…")
+    cut.map_or_else(|| printable(text).into_owned(), |at| format!("{}…", printable(&text[..at])))
 }
 
-/// Text with line breaks and other control characters escaped.
-pub(super) fn escaped(text: &str) -> String {
-    let one = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
-    text.chars().map(one).collect()
+/// Text with line breaks and other control characters escaped: a terminal would obey them. So would the order of its letters obey
+/// the marks that turn it around.
+///
+/// ```
+/// use landfall_train::data::printable;
+/// assert_eq!(printable("load\u{1b}[2J\n"), "load\\u{1b}[2J\\n");
+/// assert_eq!(printable("température"), "température");
+/// ```
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let one = |c: char| if obeyed(c) { c.escape_debug().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(one).collect())
 }
 
 /// The names that another is none of: those near to it, else all.
@@ -35,11 +49,22 @@ pub(super) fn among(name: &str, known: &[String]) -> String {
     }
 }
 
+/// Parts of a list that a message holds.
+const SHOWN: usize = 20;
+
 /// Names for a message, cut where a line would turn into a page.
 pub(super) fn list(names: &[String]) -> String {
-    const SHOWN: usize = 20;
-    let head = names.iter().take(SHOWN).map(|name| one_line(name)).collect::<Vec<_>>().join(", ");
-    match names.len().checked_sub(SHOWN) {
+    cut(names.iter().map(|name| one_line(name)), names.len())
+}
+
+/// Parts of a message that hold one line each, cut alike.
+pub(super) fn shortened(parts: &[String]) -> String {
+    cut(parts.iter().cloned(), parts.len())
+}
+
+fn cut(parts: impl Iterator<Item = String>, count: usize) -> String {
+    let head = parts.take(SHOWN).collect::<Vec<_>>().join(", ");
+    match count.checked_sub(SHOWN) {
         None | Some(0) => head,
         Some(more) => format!("{head} and {more} more"),
     }

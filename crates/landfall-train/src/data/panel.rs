@@ -1,6 +1,6 @@
 //! Several series with the same columns: what files hold.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use super::message::{count, list};
 use super::sheet::Sheet;
 use super::table::assemble;
 use super::{DataError, Dates, FormError, Frequency, ReadOptions, Season, Series, Spacing, Summary, csv};
+use crate::files;
 
 /// Series with the same columns, of which the first ones are to be forecast.
 ///
@@ -118,14 +119,19 @@ impl Panel {
                 return Err(DataError::DuplicateSeries { file, other, name });
             }
         }
+        let known: HashSet<&String> = columns.iter().collect();
         let same = |s: Series| {
-            let absent = columns.iter().find(|c| s.column_index(c).is_none()).map(|c| ("no", c));
-            let added = s.columns().iter().find(|c| !columns.contains(c)).map(|c| ("it has a", c));
+            if s.columns() == columns {
+                return Ok(s);
+            }
+            let own: HashSet<&String> = s.columns().iter().collect();
+            let absent = columns.iter().find(|c| !own.contains(c)).map(|c| ("no", c));
+            let added = s.columns().iter().find(|c| !known.contains(c)).map(|c| ("it has a", c));
             if let Some((has, column)) = absent.or(added) {
                 let (file, column, other) = (s.source().to_owned(), column.clone(), other.clone());
                 return Err(DataError::OtherColumns { file, has, column, other });
             }
-            if s.columns() == columns { Ok(s) } else { s.with_columns(&columns) }
+            s.with_columns(&columns)
         };
         let series = series.into_iter().map(same).collect::<Result<_, _>>()?;
         let targets = columns.len();
@@ -187,7 +193,7 @@ impl Panel {
     /// # Errors
     /// As [`Panel::read`].
     pub fn parse(text: &[u8], source: &str, options: &ReadOptions) -> Result<Self, DataError> {
-        Self::of(csv::sheet(text, source, options.separator)?, options)
+        Self::of(csv::sheet(text, source, options)?, options)
     }
 
     /// The series of a table.
@@ -232,7 +238,8 @@ impl Panel {
         if targets.is_empty() {
             return Err(DataError::NoTarget);
         }
-        let others = self.columns().iter().filter(|c| !targets.contains(c));
+        let chosen: HashSet<&String> = targets.iter().collect();
+        let others = self.columns().iter().filter(|c| !chosen.contains(c));
         let columns: Vec<String> = targets.iter().chain(others).cloned().collect();
         let series = self.series.into_iter().map(|s| s.with_columns(&columns)).collect::<Result<_, _>>()?;
         Ok(Self { series, targets: targets.len(), chosen: true, ..self })
@@ -479,17 +486,17 @@ fn read_files(paths: &[impl AsRef<Path>], options: &ReadOptions) -> Result<Vec<R
 fn read_file(path: &Path, options: &ReadOptions) -> Result<Read, DataError> {
     let file = path.display().to_string();
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
-        let opened = std::fs::File::open(path).map_err(|reason| unread(path, reason))?;
+        let opened = files::open(path).map_err(|reason| unread(path, reason))?;
         return read_parquet(opened, &file, options);
     }
     // The bytes are given up before the table is read: they may be most of the memory that it takes.
-    let sheet = csv::sheet(&file_bytes(path)?, &file, options.separator)?;
+    let sheet = csv::sheet(&file_bytes(path)?, &file, options)?;
     assemble(sheet, options)
 }
 
 /// A whole file.
 pub(super) fn file_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
-    std::fs::read(path).map_err(|reason| unread(path, reason))
+    files::read(path).map_err(|reason| unread(path, reason))
 }
 
 fn unread(path: &Path, reason: std::io::Error) -> DataError {

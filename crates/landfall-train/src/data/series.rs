@@ -1,6 +1,7 @@
 //! A multivariate series in memory: named columns of equal length, with or without dates.
 
 use super::{DataError, Dates, Purpose};
+use std::collections::HashMap;
 
 /// Named columns of finite values, one row per time step.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,8 +87,9 @@ impl Series {
         if let Some(name) = first_duplicate(names) {
             return Err(DataError::RequestedTwice { file: self.source, name: name.to_owned() });
         }
+        let at: HashMap<&String, usize> = self.columns.iter().zip(0..).collect();
         let place = |name: &String| {
-            self.column_index(name).ok_or_else(|| {
+            at.get(name).copied().ok_or_else(|| {
                 let (file, known) = (self.source.clone(), self.columns.clone());
                 DataError::UnknownColumn { file, name: name.clone(), known }
             })

@@ -4,9 +4,12 @@ use super::Fill;
 use super::cell::Cell;
 use super::covariates::indicator;
 use super::error::DataError;
+use super::limit::Most;
+use super::message::{one_line, shortened};
 use super::place::{Place, Unit};
 use super::purpose::Purpose;
 use super::text_column::{TextColumn, Texts};
+use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 
 /// What to read of a file. Whatever is `None` is found in the file; what was found stands in
@@ -54,6 +57,8 @@ pub struct ReadOptions {
     pub targets: bool,
     /// What the data is read for, by which messages advise.
     pub purpose: Purpose,
+    /// The most that a table may have, of which memory is taken before its rows are read; all that it has when `None`.
+    pub most: Option<Most>,
 }
 
 impl ReadOptions {
@@ -212,25 +217,26 @@ impl Sheet {
     /// first, and of equal names the later ones a number.
     pub(super) fn name_columns(&mut self) {
         let mut renamed = Vec::new();
-        for field in 0..self.names.len() {
-            let (before, rest) = self.names.split_at_mut(field);
-            let Some(name) = rest.first_mut() else { continue };
+        // The names before, and the last number that each was given: its smaller ones are taken.
+        let (mut before, mut numbers) = (HashSet::new(), HashMap::<String, usize>::new());
+        for (field, name) in self.names.iter_mut().enumerate() {
             let was = name.clone();
             if name.is_empty() && field > 0 {
                 *name = format!("Unnamed: {field}");
             }
-            let base = name.clone();
-            let mut number = 0;
-            while before.contains(name) {
-                number += 1;
-                *name = format!("{base}.{number}");
+            if before.contains(name) {
+                let base = name.clone();
+                let number = numbers.entry(base.clone()).or_insert(0);
+                while before.contains(name) {
+                    *number += 1;
+                    *name = format!("{base}.{number}");
+                }
+                renamed.push(format!("`{}` (column {}) is `{}`", one_line(&was), field + 1, one_line(name)));
             }
-            if number > 0 {
-                renamed.push(format!("`{was}` (column {}) is `{name}`", field + 1));
-            }
+            before.insert(name.clone());
         }
         if !renamed.is_empty() {
-            self.notes.push(format!("columns of one name renamed: {}", renamed.join(", ")));
+            self.notes.push(format!("columns of one name renamed: {}", shortened(&renamed)));
         }
     }
 }

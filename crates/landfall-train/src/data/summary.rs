@@ -1,6 +1,6 @@
 //! What was read, as a person has to know it: facts, and a few lines that say them.
 
-use super::message::{count, escaped, list};
+use super::message::{count, list, printable};
 use super::season::Season;
 use serde::Serialize;
 
@@ -67,7 +67,7 @@ impl Summary {
         lines.extend(self.covariates.iter().map(|which| format!("  {which}")));
         lines.extend(self.notes.iter().map(|note| format!("  note: {note}")));
         // Names of columns and series may hold line breaks.
-        lines.iter().map(|line| escaped(line)).collect()
+        lines.iter().map(|line| printable(line).into_owned()).collect()
     }
 }
 

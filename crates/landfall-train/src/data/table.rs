@@ -4,6 +4,7 @@ use super::columns;
 use super::dates::{DateSource, Dates, check_series, check_unread, clock_changes, find_columns};
 use super::error::DataError;
 use super::fill::{Filling, Holes};
+use super::limit::{LimitError, Most};
 use super::long::{self, Steps};
 use super::message::count;
 use super::number_form::FileMarks;
@@ -12,7 +13,7 @@ use super::purpose::Purpose;
 use super::series::{Series, first_duplicate};
 use super::sheet::{ReadOptions, Sheet};
 use chrono::NaiveDateTime;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Which columns hold the date and name the series.
 struct Roles {
@@ -25,23 +26,22 @@ struct Roles {
 impl Roles {
     fn find(sheet: &Sheet, options: &ReadOptions) -> Result<Self, DataError> {
         let field = |name: &String| {
-            let (file, known) = (sheet.file.clone(), sheet.names.clone());
-            let at = sheet.names.iter().position(|n| n == name);
-            at.ok_or(DataError::UnknownColumn { file, name: name.clone(), known })
+            sheet.names.iter().position(|n| n == name).ok_or_else(|| {
+                let (file, known) = (sheet.file.clone(), sheet.names.clone());
+                DataError::UnknownColumn { file, name: name.clone(), known }
+            })
         };
         let given = options.series_id.iter().flatten().map(field).collect::<Result<Vec<_>, _>>()?;
-        let requested = options.columns.as_deref().unwrap_or_default();
-        let wanted = |name: &String| {
-            requested.contains(name) || options.categorical.contains(name) || options.named.contains(name)
-        };
-        let asked = (0..sheet.names.len()).filter(|field| wanted(&sheet.column_name(*field)));
+        let wanted: HashSet<&String> =
+            options.columns.iter().flatten().chain(&options.categorical).chain(&options.named).collect();
+        let asked = (0..sheet.names.len()).filter(|field| wanted.contains(&sheet.column_name(*field)));
         let mut taken: Vec<usize> = given.iter().copied().chain(asked).collect();
         let source = find_columns(sheet, options, &taken)?;
         taken.extend(source.iter().flat_map(|source| &source.fields));
         let known = options.series_id.as_ref().map(|_| given.as_slice());
-        let steps = if source.is_none() { Steps::find(sheet, known, &taken) } else { None };
+        let steps = if source.is_none() { Steps::find(sheet, known, &taken, options.purpose) } else { None };
         let ids = match (&source, &steps) {
-            (Some(source), _) if options.series_id.is_none() => series_of(sheet, source, &taken),
+            (Some(source), _) if options.series_id.is_none() => series_of(sheet, source, &taken, options.purpose),
             (None, Some(steps)) => steps.ids.clone(),
             (Some(_), _) | (None, None) => given,
         };
@@ -95,7 +95,7 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     let purpose = options.purpose;
     let mut rows = Rows { sheet: &sheet, purpose, source, steps, sorted: 0, dropped: 0, changes: 0 };
     let mut ordered = Vec::new();
-    for (id, lines) in groups(&sheet, &roles.ids)? {
+    for (id, lines) in groups(&sheet, &roles.ids, options.most)? {
         let (lines, dates) = rows.in_order(lines)?;
         ordered.push((id, lines, dates));
     }
@@ -143,7 +143,7 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
 
 /// The columns that name the series: where dates repeat and no change of the clock explains it, those that tell rows of one date
 /// apart; else those that say by name or order that they do.
-fn series_of(sheet: &Sheet, source: &DateSource, taken: &[usize]) -> Vec<usize> {
+fn series_of(sheet: &Sheet, source: &DateSource, taken: &[usize], purpose: Purpose) -> Vec<usize> {
     let dates = &source.dates.values;
     let mut sorted = dates.clone();
     sorted.sort_unstable();
@@ -155,14 +155,14 @@ fn series_of(sheet: &Sheet, source: &DateSource, taken: &[usize]) -> Vec<usize> 
         return Vec::new();
     }
     // Empty where none does: then the repeated date is an error with its lines.
-    long::series_columns(sheet, dates, taken).unwrap_or_default()
+    long::series_columns(sheet, dates, taken, purpose).unwrap_or_default()
 }
 
 /// The name of a series, where there are several, and its rows.
 type Group = (Option<String>, Vec<usize>);
 
 /// The rows of each series.
-fn groups(sheet: &Sheet, ids: &[usize]) -> Result<Vec<Group>, DataError> {
+fn groups(sheet: &Sheet, ids: &[usize], most: Option<Most>) -> Result<Vec<Group>, DataError> {
     if ids.is_empty() {
         return Ok(vec![(None, (0..sheet.len()).collect())]);
     }
@@ -178,6 +178,9 @@ fn groups(sheet: &Sheet, ids: &[usize]) -> Result<Vec<Group>, DataError> {
             groups.push((Some(id.clone()), Vec::new()));
             groups.len() - 1
         });
+        if let Some(most) = most.filter(|most| groups.len() > most.series) {
+            return Err(LimitError::Series { file: sheet.file.clone(), most: most.series }.into());
+        }
         if let Some((_, rows)) = groups.get_mut(place) {
             rows.push(i);
         }

@@ -27,6 +27,11 @@ pub(super) fn decode<'a>(bytes: &'a [u8], file: &str) -> Result<Decoded<'a>, Dat
         _ => {
             let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
             let error = match std::str::from_utf8(bytes) {
+                Ok(_) if bytes.contains(&0) => {
+                    let before = bytes.split(|b| *b == 0).next().unwrap_or_default();
+                    let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+                    return Err(DataError::Binary { at: Place::line(file, line) });
+                }
                 Ok(text) => return Ok((Cow::Borrowed(text), None)),
                 Err(error) => error,
             };

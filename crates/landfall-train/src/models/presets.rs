@@ -147,10 +147,10 @@ impl Preset {
         }
     }
 
-    /// The preset of this name.
+    /// The preset of this name, in letters of any case.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|p| p.name() == name)
+        Self::ALL.iter().copied().find(|p| p.name().eq_ignore_ascii_case(name))
     }
 
     /// Its sizes and options, with 96 rows predicted.

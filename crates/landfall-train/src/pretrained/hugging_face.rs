@@ -4,7 +4,8 @@
 //! row. Its head flattens `[N, d]`, the official one `[d, N]`.
 
 use super::{PretrainedError, forecasts_alone};
-use crate::checkpoint::{CheckpointError, File, Tensor, replace};
+use crate::checkpoint::{CheckpointError, File, Tensor};
+use crate::files::{read_text, replace};
 use crate::models::{Approximation, DropoutMasks, Order, PatchTstConfig, Task};
 use crate::nn::NormKind;
 use landfall::{DType, Error, HostTensor, Shape};
@@ -342,7 +343,7 @@ fn spread(tensor: &Tensor, patches: usize) -> Result<Tensor, CheckpointError> {
 pub(super) fn read(folder: &Path) -> Result<(PathBuf, File, Described), PretrainedError> {
     let path = folder.join(CONFIG);
     let wrong = |why: String| PretrainedError::Config { path: path.clone(), why };
-    let text = std::fs::read_to_string(&path).map_err(|e| {
+    let text = read_text(&path).map_err(|e| {
         if folder.join("config.toml").exists() {
             let best = folder.join("best.safetensors");
             return PretrainedError::Config {

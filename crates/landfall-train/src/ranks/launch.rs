@@ -8,6 +8,8 @@ use std::str::FromStr;
 const TORCHRUN: [&str; 5] = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"];
 /// Variables that Slurm sets for each task of a step.
 const SLURM: [&str; 4] = ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_ID"];
+/// Ranks, at most: each keeps a place for each other one.
+const MOST: usize = 1 << 16;
 /// From here on Slurm's numbers of steps have meanings of their own: a batch script, an interactive shell. Those are no launch of
 /// several programs.
 const RESERVED_STEPS: u64 = 0xffff_fff0;
@@ -121,6 +123,10 @@ impl Launch {
         let Self { rank, local_rank, size, .. } = *self;
         if size == 0 {
             return Err(broken("the number of ranks", "0", "there is at least one rank"));
+        }
+        if size > MOST {
+            let rule = format!("at most {MOST} ranks train together");
+            return Err(broken("the number of ranks", &size.to_string(), &rule));
         }
         for (variable, value) in [("the rank", rank), ("the local rank", local_rank)] {
             if value >= size {

@@ -1,5 +1,6 @@
 //! Loss, learning rate and validation error from the metrics of a run.
 
+use crate::files;
 use crate::run::RunError;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -77,7 +78,7 @@ impl Curves {
         let name = "metrics.jsonl";
         let failed =
             |e: std::io::Error| RunError::NotARun { path: run.to_owned(), why: format!("{name}: {e}") };
-        let file = match std::fs::File::open(run.join(name)) {
+        let file = match files::open(&run.join(name)) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(e) => return Err(failed(e)),

@@ -5,6 +5,7 @@
 //! drawn by `svg`, which knows nothing of runs.
 
 mod backtest;
+mod cell;
 mod collect;
 mod curves;
 mod histogram;
@@ -17,6 +18,7 @@ mod style;
 mod svg;
 
 pub use backtest::{BacktestFacts, backtest};
+pub use cell::name_cell;
 pub use plot::plot;
 pub use predictions::{PredictedColumns, Predictions, Windows, bound_names};
 pub use run_report::{Report, Subject};

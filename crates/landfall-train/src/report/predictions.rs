@@ -1,5 +1,6 @@
 //! The forecasts of windows as a CSV file, beside what came to be.
 
+use super::cell::name_cell;
 use crate::data::{Series, WindowForecast};
 use std::io;
 
@@ -48,7 +49,7 @@ impl Windows {
             header.extend(bands.iter().flat_map(|level| bound_names(column, *level)));
             header.push(format!("{column}_actual"));
         }
-        header
+        header.iter().map(|name| name_cell(name).into_owned()).collect()
     }
 }
 
@@ -101,7 +102,7 @@ impl<'a, W: io::Write> Predictions<'a, W> {
         for step in 0..w.horizon {
             let row = w.start_row + step;
             if self.series.len() > 1 {
-                self.csv.write_field(series.name())?;
+                self.csv.write_field(name_cell(series.name()).as_bytes())?;
             }
             self.csv.write_field(match self.windows {
                 Windows::Numbers => w.window.to_string(),

@@ -298,7 +298,9 @@ impl Fit<'_> {
 
     fn validate(&mut self) -> Result<(), RunError> {
         let record = self.evaluation(Segment::Validation)?;
-        let best = self.progress.best.is_none_or(|(error, _)| record.error() <= error);
+        // Weights whose error is not finite are nothing to keep, though they be the first.
+        let finite = record.error().is_finite();
+        let best = finite && self.progress.best.is_none_or(|(error, _)| record.error() <= error);
         if best {
             self.progress.best = Some((record.error(), self.progress.step));
             self.progress.since_best = 0;
@@ -340,6 +342,9 @@ impl Fit<'_> {
             self.validate()?;
         }
         self.checkpoint()?;
+        if self.options.keeps_best(self.session) && self.progress.best.is_none() {
+            return Err(RunError::Diverged { step: steps });
+        }
         let (records, new) = if self.options.keeps_best(self.session) {
             let best = self.folder.best();
             let file = File::read(&best)?;
@@ -357,6 +362,9 @@ impl Fit<'_> {
             let mut records = Vec::with_capacity(segments.len());
             for segment in segments {
                 records.push(self.evaluation(*segment)?);
+            }
+            if records.iter().any(|r| !r.error().is_finite()) {
+                return Err(RunError::Diverged { step: steps });
             }
             let chosen = records.first().filter(|r| r.split != Segment::Test.to_string());
             let best = chosen.map(|r| (r.error(), steps));

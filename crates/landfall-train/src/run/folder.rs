@@ -6,11 +6,11 @@ use super::events::{self, Events};
 use super::kinds::ModelKind;
 use super::past_windows::ERRORS;
 use super::record::{EvaluationRecord, Scalars};
-use crate::checkpoint::replace;
 use crate::data::Segment;
+use crate::files::{append, is_draft, read_text, remove_drafts, replace};
 use serde::Deserialize;
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -42,14 +42,13 @@ impl RunLock {
     /// [`RunError::InUse`] while another process writes the run; [`RunError::Write`].
     pub fn take(path: &Path) -> Result<Self, RunError> {
         let failed = |why| RunError::Write { path: path.join(LOCK), why };
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path.join(LOCK))
-            .map_err(failed)?;
+        let file = append(&path.join(LOCK)).map_err(failed)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _file: file }),
+            Ok(()) => {
+                // A process that was killed may have left some, and no other one writes here.
+                remove_drafts(path).map_err(failed)?;
+                Ok(Self { path: path.to_owned(), _file: file })
+            }
             Err(TryLockError::WouldBlock) => Err(RunError::InUse { path: path.to_owned() }),
             Err(TryLockError::Error(why)) => Err(failed(why)),
         }
@@ -65,7 +64,7 @@ struct Line {
 
 /// The text of a run's metrics, empty where there is none yet.
 fn metrics(path: &Path) -> Result<String, RunError> {
-    match std::fs::read_to_string(path.join(METRICS)) {
+    match read_text(&path.join(METRICS)) {
         Ok(text) => Ok(text),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(String::new()),
         Err(e) => Err(RunError::NotARun { path: path.to_owned(), why: format!("{METRICS}: {e}") }),
@@ -121,7 +120,7 @@ impl RunFolder {
                 return Err(ErrorKind::AlreadyExists.into());
             }
             replace(&path.join(CONFIG), configuration.as_bytes())?;
-            let metrics = OpenOptions::new().create(true).append(true).open(path.join(METRICS))?;
+            let metrics = append(&path.join(METRICS))?;
             metrics.set_len(0)?;
             for entry in std::fs::read_dir(path)? {
                 let entry = entry?;
@@ -152,7 +151,7 @@ impl RunFolder {
     #[must_use]
     pub fn is_unbegun(path: &Path) -> bool {
         let before = |name: &str| {
-            name.ends_with(".tmp")
+            is_draft(name)
                 || name.starts_with(events::PREFIX)
                 || [CONFIG, METRICS, PLAN, LOCK, CHOICE, ERRORS].contains(&name)
                 || [ModelKind::Nlinear, ModelKind::Dlinear].iter().any(|kind| weights_name(*kind) == name)
@@ -193,7 +192,7 @@ impl RunFolder {
         if kept.len() != text.len() {
             replace(&file, kept.as_bytes()).map_err(failed)?;
         }
-        let metrics = OpenOptions::new().create(true).append(true).open(&file).map_err(failed)?;
+        let metrics = append(&file).map_err(failed)?;
         let events = Events::create(path, Some(step + 1)).map_err(failed)?;
         Ok(Self { metrics, events, drawn: evaluations(&kept), lock })
     }

@@ -55,7 +55,7 @@ impl Settings {
     /// [`SettingsError::Conflict`] for a setting that contradicts the weights, with both values.
     pub fn with_weights(mut self, weights: &Pretrained) -> Result<(Self, Vec<String>), SettingsError> {
         let forecasts = matches!(self.model, None | Some(ModelKind::Patchtst));
-        let chosen = self.preset.clone().filter(|name| name != Preset::Auto.name());
+        let chosen = self.preset.clone().filter(|name| !name.eq_ignore_ascii_case(Preset::Auto.name()));
         match &weights.origin {
             Origin::HuggingFace(described) => {
                 let path = weights.path.join("config.json");

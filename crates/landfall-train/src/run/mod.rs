@@ -22,6 +22,7 @@ mod record;
 mod resolve;
 mod resolved;
 mod settings;
+mod sizes;
 
 pub use choose::{Choice, Scored, choose};
 pub use device::Device;
@@ -65,6 +66,10 @@ pub enum RunError {
     Write { path: PathBuf, why: std::io::Error },
     #[error("step {step} gave loss {loss} and gradient norm {grad_norm}: {cause}; the state is as before that step{}", Kept(.checkpoint))]
     NonFinite { step: usize, loss: f64, grad_norm: f64, cause: landfall::Error, checkpoint: Option<PathBuf> },
+    #[error(
+        "the training diverged: after step {step} its errors are not finite, so that there is nothing to forecast with; use a smaller --lr or --clip, or scale the data"
+    )]
+    Diverged { step: usize },
     #[error("the session has no validation windows to choose the best weights by")]
     NoValidation,
     #[error(

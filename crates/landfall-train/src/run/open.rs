@@ -12,6 +12,7 @@ use crate::data::{
     DataError, Future, Panel, Purpose, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames,
     TokenSegments, WindowedPanel,
 };
+use crate::files::read_text;
 use crate::models::{ModelConfig, Task};
 use crate::train::{Dataset, Evaluation, Session, Target};
 use landfall::Engine;
@@ -79,7 +80,7 @@ impl Run {
             path: path.to_owned(),
             why: format!("config.toml: {why}"),
         };
-        let text = std::fs::read_to_string(&file).map_err(not_a_run)?;
+        let text = read_text(&file).map_err(not_a_run)?;
         let resolved = Settings::parse(&text, &file)?.resolve()?;
         let tables = resolved.settings.scaler.clone().unwrap_or_default();
         let scalers = tables.into_iter().map(|s| Ok((s.series, Scaler::new(s.mean, s.std)?)));

@@ -109,6 +109,7 @@ impl Settings {
     /// # Errors
     /// The first setting that is out of range or contradicts another, by name.
     pub fn resolve(&self) -> Result<Resolved, RunError> {
+        self.check_sizes()?;
         let (model, preset) = self.preset()?;
         let source = self.source(model)?;
         let recipe = preset.recipe();
@@ -274,6 +275,7 @@ impl Settings {
                     .collect(),
                 targets: self.target.is_some(),
                 purpose: if self.scaler.is_some() { Purpose::Again } else { Purpose::NewRun },
+                most: None,
             };
             return Ok(Source::Files { paths: paths.clone(), read });
         }

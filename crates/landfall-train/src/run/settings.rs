@@ -2,8 +2,10 @@
 
 use super::device::Device;
 use super::forecaster::Forecaster;
+use super::keywords::{meant, quoted};
 use super::kinds::{ModelKind, Precision, Synthetic};
 use crate::data::{Calendar, Covariates, TokenNames};
+use crate::files::read_text;
 use crate::models::{Approximation, Columns, DropoutMasks, Order as NormOrder};
 use crate::nearest::with_nearest;
 use crate::nn::NormKind;
@@ -32,7 +34,7 @@ pub enum SettingsError {
     Keyword { key: String, why: String },
     #[error("{key} {value}: {rule}")]
     Range { key: &'static str, value: String, rule: &'static str },
-    #[error("unknown {key} `{value}`; choose from {known}")]
+    #[error("unknown {key} `{value}`; {}choose from {known}", meant(.value, &.known.split(", ").collect::<Vec<_>>()))]
     Unknown { key: &'static str, value: String, known: String },
     #[error("{first} and {second}: {why}")]
     Conflict { first: String, second: String, why: String },
@@ -285,15 +287,18 @@ fn merged(base: Option<&toml::Value>, top: Option<&toml::Value>) -> Option<toml:
     Some(toml::Value::Table(all))
 }
 
-/// A setting's value by the name that it has in a file.
+/// A setting's value by the name that it has in a file, in letters of any case.
 ///
 /// # Errors
 /// The names that there are.
 pub fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
-    T::deserialize(StrDeserializer::<ValueError>::new(name)).map_err(|e| {
-        let text = e.to_string();
-        let known = text.split_once("expected ").map_or(text.as_str(), |(_, known)| known);
-        format!("choose {}", known.replace('`', ""))
+    let read = |name: &str| T::deserialize(StrDeserializer::<ValueError>::new(name));
+    read(name).or_else(|why| {
+        read(&name.to_lowercase()).map_err(|_| {
+            let text = why.to_string();
+            let known = text.split_once("expected ").map_or(text.as_str(), |(_, known)| known);
+            format!("{}choose {}", meant(name, &quoted(known)), known.replace('`', ""))
+        })
     })
 }
 
@@ -303,8 +308,7 @@ impl Settings {
     /// # Errors
     /// [`SettingsError::Read`]; [`SettingsError::Toml`] with the line, for unknown keys too.
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|why| SettingsError::Read { path: path.to_owned(), why })?;
+        let text = read_text(path).map_err(|why| SettingsError::Read { path: path.to_owned(), why })?;
         Self::parse(&text, path)
     }
 

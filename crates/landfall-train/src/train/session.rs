@@ -14,6 +14,7 @@ use super::update::kept;
 use super::{Dataset, Loss, Span, TrainingOptions};
 use crate::data::Segment;
 use crate::models::{Inputs, Model};
+use crate::nn::Parameters;
 use landfall::ops::cursor;
 use landfall::profile::Profile;
 use landfall::{DType, Engine, Error, Graph, HostTensor, Program, ProgramSet, Spec, State, Value};
@@ -117,6 +118,7 @@ impl Session {
         options: TrainingOptions,
         loss: &LossFunction<'_>,
     ) -> Result<Self, Error> {
+        has_room(engine, model.parameters())?;
         let layout = Layout::new(dataset, context, horizon, &options, engine.world())?;
         let drawn = layout.drawn(model.parameters())?;
         let mut state = State::new(engine, &Arc::new(layout.state(model.parameters())?))?;
@@ -496,4 +498,16 @@ const fn place(segment: Segment) -> usize {
         Segment::Validation => 1,
         Segment::Test => 2,
     }
+}
+
+/// Whether the largest parameter has room here while its first values are made, in double precision: a size that is mistyped is
+/// refused, and ends no process.
+fn has_room(engine: &Engine, parameters: &Parameters) -> Result<(), Error> {
+    let elements = parameters.list().iter().map(|p| p.shape.elements()).max().unwrap_or(0);
+    let bytes = elements.saturating_mul(size_of::<f64>());
+    if Vec::<u8>::new().try_reserve_exact(bytes).is_ok() {
+        return Ok(());
+    }
+    let in_use = usize::try_from(engine.counters().bytes_in_use).unwrap_or(usize::MAX);
+    Err(Error::Memory { bytes, device: engine.device(), in_use })
 }

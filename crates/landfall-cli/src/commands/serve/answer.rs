@@ -4,7 +4,7 @@ use super::request::Form;
 use crate::table::{Labels, Table};
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use landfall_train::run::{Forecast, Run};
 use serde::Serialize;
@@ -35,6 +35,9 @@ impl Refusal {
         let mut response = plain(self.code, "application/json", body.to_string());
         if self.code == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.code == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if let Some(allow) = self.allow {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));

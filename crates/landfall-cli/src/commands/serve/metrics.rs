@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Status codes that are counted, each on its own.
-const CODES: [u16; 11] = [200, 400, 404, 405, 406, 408, 413, 415, 422, 500, 503];
+const CODES: [u16; 13] = [200, 400, 401, 403, 404, 405, 406, 408, 413, 415, 422, 500, 503];
 /// Upper ends of the latency's buckets, in seconds.
 const SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 /// Upper ends of the buckets of batches.

@@ -1,20 +1,25 @@
 //! `landfall serve`: forecasts over HTTP.
 //!
-//! Requests arrive on the threads of an HTTP server, which reads and scales their histories; one thread owns the network and
-//! takes whatever waits as its next batch; the answer is made where the request was read.
+//! Requests arrive on the threads of an HTTP server, which do nothing that takes time; further threads read and scale their histories
+//! and make their answers; one thread owns the network and takes whatever waits as its next batch.
 
+mod access;
 mod answer;
 mod describe;
+mod json;
+mod limits;
 mod metrics;
 mod network;
 mod parts;
 mod request;
 mod routes;
 
+use self::access::Access;
+use self::limits::{Limits, Memory};
 use self::metrics::Metrics;
 use self::network::Queue;
 use self::request::Reading;
-use self::routes::{Limits, Server};
+use self::routes::Server;
 use crate::args::Serve as Args;
 use crate::commands::kept_intervals::interval_errors;
 use crate::device::on;
@@ -31,7 +36,7 @@ use landfall_train::train::Batches;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -43,8 +48,12 @@ const LOOK: Duration = Duration::from_millis(20);
 const HEAD: usize = 32 * 1024;
 /// Header lines of a request.
 const HEADERS: usize = 64;
-/// Threads that read and write requests, at most: the network has threads of its own.
+/// Threads of connections, at most.
 const THREADS: usize = 8;
+/// Threads that read histories and make answers, at most: the network has threads of its own.
+const READERS: usize = 4;
+/// How long what does not end in time is waited for.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// Serves until a signal comes.
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
@@ -54,14 +63,16 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         Task::Regress => return Err(RunError::NoFuture { path: args.run.clone() }.into()),
         Task::Classify => return Err(RunError::Classes { path: args.run.clone() }.into()),
     }
+    let address = SocketAddr::new(args.host, args.port);
+    let access = Access::of(&args.access, address)?;
     let errors = interval_errors(&run, &args.intervals)?;
     let stop = Stop::watch();
-    let address = SocketAddr::new(args.host, args.port);
     let refused = |why| CliError::Listen { address, why };
     // Before the network is made ready, which takes a moment.
     let listener = std::net::TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
+    let access = access.at(address);
     let placed = on(args.device, args.threads, |engine| {
         let mut session = run.predictor(engine, args.weights)?;
         let batches = Batches::new(&mut session, usize::from(args.max_batch))?;
@@ -92,13 +103,13 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let connections = Arc::new(Semaphore::new(limits.connections));
     let levels = widths.as_ref().map_or(&[][..], HalfWidths::levels);
     let (model, help) = (describe::model(&run, levels, most), describe::help(&run, levels, address));
-    let reading = Reading::of(&run);
-    let server = Server { run, reading, widths, queue, metrics, limits, connections, model, help };
-    let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, THREADS);
+    let (reading, memory) = (Reading::of(&run, limits.histories), Memory::new(limits));
+    let server =
+        Server { run, reading, widths, queue, metrics, access, limits, memory, connections, model, help };
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
-        // They stand in while large bodies are read; each has memory of its own.
-        .max_blocking_threads(threads)
+        .worker_threads(cores.clamp(1, THREADS))
+        .max_blocking_threads(cores.clamp(1, READERS))
         .enable_io()
         .enable_time()
         .build()
@@ -106,8 +117,12 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     output::line(&format!("Serving {} on http://{address}", args.run.display()))?;
     let ended = runtime.block_on(listen(listener, Arc::new(server), &stop));
     // Requests that did not finish in time are dropped with the runtime, and with them the last way into the queue.
-    runtime.shutdown_timeout(Duration::from_millis(100));
-    let _ = network.join();
+    runtime.shutdown_timeout(GRACE);
+    // A history that is still being read keeps the queue open, and ends with the process.
+    let since = Instant::now();
+    while !network.is_finished() && since.elapsed() < GRACE {
+        std::thread::sleep(LOOK);
+    }
     ended.map_err(CliError::Server)?;
     output::note("stopped");
     Ok(())

@@ -2,14 +2,18 @@
 //! continue.
 
 use super::answer::Refusal;
+use super::json::{Cells, Column, History, Parser, Table};
 use super::parts::Parts;
 use hyper::StatusCode;
-use landfall_train::data::{CovariateError, DataError, Panel, Purpose, ReadOptions, Records, Series};
+use landfall_train::data::{
+    CovariateError, DataError, LimitError, Most, Panel, Purpose, ReadOptions, Records, Series,
+};
 use landfall_train::run::Run;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
-use std::collections::HashMap;
-use std::fmt;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+/// Columns that a CSV may have beside those that the run reads.
+pub(super) const MORE_COLUMNS: usize = 4096;
 
 /// What a request's body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,15 +34,56 @@ pub(super) struct Histories {
     pub(super) notes: Vec<String>,
 }
 
-/// How a table of a request is read, and the columns that it has to have.
-struct Columns {
+/// What a column of a request holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Date,
+    /// A name, of a categorical column.
+    Name,
+    Number,
+}
+
+/// How a table of a request is read: the columns that it has to have, and that of its dates.
+pub(super) struct Columns {
     options: ReadOptions,
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
+    /// The column of the dates. A date of several columns is one here, in a form that is found anew.
+    pub(super) date: String,
+    date_format: Option<String>,
+    /// All of them, and where each stands.
+    all: Vec<(String, Role)>,
+    places: HashMap<String, usize>,
 }
 
 impl Columns {
-    fn of(options: ReadOptions) -> Self {
-        Self { names: options.file_columns().unwrap_or_default(), options }
+    fn of(options: ReadOptions, series: usize) -> Self {
+        let names = options.file_columns().unwrap_or_default();
+        let (date, date_format) = match options.date_column.as_deref().unwrap_or_default() {
+            [one] => (one.clone(), options.date_format.clone()),
+            _ => ("date".to_owned(), None),
+        };
+        let categorical: HashSet<&String> = options.categorical.iter().collect();
+        let role = |name: &String| if categorical.contains(name) { Role::Name } else { Role::Number };
+        let values = names.iter().filter(|name| **name != date).map(|name| (name.clone(), role(name)));
+        let all: Vec<(String, Role)> = std::iter::once((date.clone(), Role::Date)).chain(values).collect();
+        let places = all.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
+        let most = Some(Most { columns: all.len() + MORE_COLUMNS, series });
+        Self { options: ReadOptions { most, ..options }, names, date, date_format, all, places }
+    }
+
+    /// Where a column stands among those that are read.
+    pub(super) fn place(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
+    }
+
+    /// The column at a place.
+    pub(super) fn column(&self, place: usize) -> (&str, Role) {
+        self.all.get(place).map_or(("", Role::Number), |(name, role)| (name, *role))
+    }
+
+    /// Columns that are read.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
     }
 }
 
@@ -47,111 +92,17 @@ pub(super) struct Reading {
     history: Columns,
     /// Of the rows after a history; none where nothing is known in advance.
     future: Option<Columns>,
+    /// Histories of a request.
+    most: usize,
 }
 
 impl Reading {
-    pub(super) fn of(run: &Run) -> Self {
+    /// Of this run, for requests of so many histories at most.
+    pub(super) fn of(run: &Run, most: usize) -> Self {
         let history = ReadOptions { purpose: Purpose::Request, ..run.read_options() };
-        Self { history: Columns::of(history), future: run.future_options().map(Columns::of) }
+        let future = run.future_options().map(|options| Columns::of(options, usize::MAX));
+        Self { history: Columns::of(history, most), future, most }
     }
-}
-
-/// A cell of JSON.
-enum Scalar {
-    Missing,
-    Truth(bool),
-    Number(f64),
-    Text(String),
-}
-
-struct ScalarVisitor;
-
-impl Visitor<'_> for ScalarVisitor {
-    type Value = Scalar;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number, a text or null")
-    }
-    fn visit_f64<E: Error>(self, x: f64) -> Result<Scalar, E> {
-        Ok(Scalar::Number(x))
-    }
-    fn visit_i64<E: Error>(self, x: i64) -> Result<Scalar, E> {
-        Ok(Scalar::Number(x as f64))
-    }
-    fn visit_u64<E: Error>(self, x: u64) -> Result<Scalar, E> {
-        Ok(Scalar::Number(x as f64))
-    }
-    fn visit_bool<E: Error>(self, x: bool) -> Result<Scalar, E> {
-        Ok(Scalar::Truth(x))
-    }
-    fn visit_str<E: Error>(self, text: &str) -> Result<Scalar, E> {
-        Ok(Scalar::Text(text.to_owned()))
-    }
-    fn visit_unit<E: Error>(self) -> Result<Scalar, E> {
-        Ok(Scalar::Missing)
-    }
-}
-
-impl<'de> Deserialize<'de> for Scalar {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ScalarVisitor)
-    }
-}
-
-/// An object as it is written: a name that stands there twice is there twice.
-struct Pairs<T>(Vec<(String, T)>);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PairsVisitor<T>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for PairsVisitor<T> {
-            type Value = Pairs<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object with the names of columns")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<T>, A::Error> {
-                let mut pairs = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
-                }
-                Ok(Pairs(pairs))
-            }
-        }
-        deserializer.deserialize_map(PairsVisitor(std::marker::PhantomData))
-    }
-}
-
-/// One history, as columns or as rows.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct History {
-    series: Option<String>,
-    dates: Option<Vec<Scalar>>,
-    columns: Option<Pairs<Vec<Scalar>>>,
-    rows: Option<Vec<Pairs<Scalar>>>,
-    future: Option<Rows>,
-}
-
-/// Rows, or their columns.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rows {
-    dates: Option<Vec<Scalar>>,
-    columns: Option<Pairs<Vec<Scalar>>>,
-    rows: Option<Vec<Pairs<Scalar>>>,
-}
-
-/// The body: one history, or several.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Body {
-    histories: Option<Vec<History>>,
-    series: Option<String>,
-    dates: Option<Vec<Scalar>>,
-    columns: Option<Pairs<Vec<Scalar>>>,
-    rows: Option<Vec<Pairs<Scalar>>>,
-    future: Option<Rows>,
 }
 
 fn unprocessable(text: impl Into<String>) -> Refusal {
@@ -160,19 +111,30 @@ fn unprocessable(text: impl Into<String>) -> Refusal {
 
 /// What is wrong with a request's data, in the words of a request.
 pub(super) fn refused(why: &DataError) -> Refusal {
-    unprocessable(if let DataError::Covariates(CovariateError::NoDates { file }) = why {
-        format!("{file}: no dates, and the run reads features of them; give each row its date")
+    if let DataError::Covariates(CovariateError::NoDates { file }) = why {
+        unprocessable(format!("{file}: no dates, and the run reads features of them; give each row its date"))
+    } else if let DataError::Limit(LimitError::Series { most, .. }) = why {
+        too_many(&format!("more than {most}"), *most)
+    } else if let DataError::Limit(_) = why {
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, why.to_string())
     } else {
         // Who sends a request gives the rows with it, in no file.
-        why.to_string().replace("--future FILE", "`future`")
-    })
+        unprocessable(why.to_string().replace("--future FILE", "`future`"))
+    }
 }
 
-/// Reads histories for a run: at most `most` of them.
+/// A request with more histories than are taken.
+pub(super) fn too_many(count: &str, most: usize) -> Refusal {
+    let text = format!(
+        "the request has {count} histories, and at most {most} are taken (--max-histories); send several requests"
+    );
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+}
+
+/// Reads histories for a run.
 pub(super) struct Reader<'a> {
     pub(super) run: &'a Run,
     pub(super) reading: &'a Reading,
-    pub(super) most: usize,
 }
 
 impl Reader<'_> {
@@ -182,7 +144,6 @@ impl Reader<'_> {
             Given::Json(body) => self.json(body)?,
             Given::Csv(parts) => self.csv(parts, series)?,
         };
-        self.few(histories.all.len())?;
         if histories.all.iter().any(|(_, future)| future.is_some())
             && !self.run.needs_future()
             && let Some(forecaster) = self.run.forecaster()
@@ -205,48 +166,9 @@ impl Reader<'_> {
         })
     }
 
-    fn few(&self, count: usize) -> Result<(), Refusal> {
-        if count <= self.most {
-            return Ok(());
-        }
-        let text = format!(
-            "the request has {count} histories, and at most {} are taken (--max-histories); send several requests",
-            self.most
-        );
-        Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text))
-    }
-
     fn json(&self, body: &[u8]) -> Result<Histories, Refusal> {
-        let bad = |why: serde_json::Error| {
-            let text = format!("the body is not JSON of the form that GET / describes: {why}");
-            Refusal::new(StatusCode::BAD_REQUEST, text)
-        };
-        let body: Body = serde_json::from_slice(body).map_err(bad)?;
-        let single = History {
-            series: body.series,
-            dates: body.dates,
-            columns: body.columns,
-            rows: body.rows,
-            future: body.future,
-        };
-        let any = single.series.is_some()
-            || single.future.is_some()
-            || single.dates.is_some()
-            || single.columns.is_some()
-            || single.rows.is_some();
-        let all = match body.histories {
-            Some(_) if any => {
-                return Err(unprocessable(
-                    "`histories` stands beside other fields; put those into each history",
-                ));
-            }
-            Some(all) if all.is_empty() => {
-                return Err(unprocessable("`histories` is empty; give at least one"));
-            }
-            Some(all) => all,
-            None => vec![single],
-        };
-        self.few(all.len())?;
+        let all =
+            Parser::new(&self.reading.history, self.reading.future.as_ref(), self.reading.most).read(body)?;
         let several = all.len() > 1;
         let mut histories = Histories { all: Vec::with_capacity(all.len()), notes: Vec::new() };
         for (i, history) in all.into_iter().enumerate() {
@@ -258,8 +180,8 @@ impl Reader<'_> {
 
     /// Reads one history, and adds it to those before.
     fn history(&self, history: History, source: &str, to: &mut Histories) -> Result<(), Refusal> {
-        let History { series: name, dates, columns, rows, future } = history;
-        let panel = table(Rows { dates, columns, rows }, &self.reading.history, source)?;
+        let History { series: name, table: given, future } = history;
+        let panel = table(given, &self.reading.history, source)?;
         let panel = self.run.arranged(panel).map_err(|why| refused(&why))?;
         let mut noted = |panel: &Panel, source: &str| {
             to.notes.extend(panel.notices().iter().map(|note| format!("{source}: {note}")));
@@ -329,15 +251,10 @@ impl Reader<'_> {
     }
 }
 
-/// Rows of JSON as one series with these columns, and what reading them changed.
-fn table(given: Rows, read: &Columns, source: &str) -> Result<Panel, Refusal> {
-    let own = read.options.date_column.as_deref().unwrap_or_default();
-    // A date of several columns is one column here, in a form that is found anew.
-    let (date_name, date_format) = match own {
-        [one] => (one.as_str(), read.options.date_format.clone()),
-        _ => ("date", None),
-    };
-    let mut table = match (given.columns, given.rows) {
+/// A table of JSON as one series with these columns, and what reading it changed.
+fn table(given: Table, read: &Columns, source: &str) -> Result<Panel, Refusal> {
+    let Table { dates, columns, rows, unread } = given;
+    let mut table = match (columns, rows) {
         (Some(_), Some(_)) => {
             return Err(unprocessable(format!("{source} has `columns` and `rows`; give one of them")));
         }
@@ -347,77 +264,40 @@ fn table(given: Rows, read: &Columns, source: &str) -> Result<Panel, Refusal> {
                 "{source} has no `columns` and no `rows`; the run reads {columns}"
             )));
         }
-        (Some(Pairs(columns)), None) => columns,
-        (None, Some(rows)) => transposed(rows),
+        (Some(table), None) | (None, Some(table)) => table,
     };
-    if let Some(dates) = given.dates {
-        if table.iter().any(|(name, _)| name == date_name) {
+    if let Some(cells) = dates {
+        let place = read.place(&read.date).unwrap_or_default();
+        if table.iter().any(|column| column.place == place) {
+            let date = &read.date;
             return Err(unprocessable(format!(
-                "{source} has `dates` and a column `{date_name}`; give one of them"
+                "{source} has `dates` and a column `{date}`; give one of them"
             )));
         }
-        table.insert(0, (date_name.to_owned(), dates));
+        table.insert(0, Column { place, cells });
     }
-    let (mut dates, mut columns, mut texts) = (None, Vec::with_capacity(read.names.len()), Vec::new());
-    for (name, cells) in table {
-        if name == date_name && dates.is_none() {
-            dates = Some((name, cells.into_iter().map(text).collect()));
-        } else if read.options.categorical.contains(&name) {
-            texts.push((name, cells.into_iter().map(text).collect()));
-        } else if read.names.contains(&name) {
-            columns.push((numbers(&name, cells, source)?, name));
+    let there: HashSet<usize> = table.iter().map(|column| column.place).collect();
+    let missing = (1..read.len()).find(|place| !there.contains(place));
+    if let Some((name, _)) = missing.map(|place| read.column(place)) {
+        let given = if unread.is_empty() {
+            String::new()
+        } else {
+            format!(" among {}, which the run does not read", unread.join(", "))
+        };
+        return Err(unprocessable(format!(
+            "{source}: no column `{name}`{given}; add it or correct its name"
+        )));
+    }
+    let mut records = Records { source: source.to_owned(), ..Records::default() };
+    for Column { place, cells } in table {
+        let (name, role) = read.column(place);
+        let name = name.to_owned();
+        match (cells, role) {
+            (Cells::Numbers(values), _) => records.columns.push((name, values)),
+            (Cells::Texts(dates), Role::Date) => records.dates = Some((name, dates)),
+            (Cells::Texts(texts), Role::Name | Role::Number) => records.texts.push((name, texts)),
         }
     }
-    let columns = columns.into_iter().map(|(values, name)| (name, values)).collect();
-    let options = ReadOptions { date_format, ..read.options.clone() };
-    let records = Records { source: source.to_owned(), dates, columns, texts };
+    let options = ReadOptions { date_format: read.date_format.clone(), ..read.options.clone() };
     records.panel(&options).map_err(|why| refused(&why))
-}
-
-/// Columns of rows, in the order in which their names appear; what a row has not is missing.
-fn transposed(rows: Vec<Pairs<Scalar>>) -> Vec<(String, Vec<Scalar>)> {
-    let mut columns: Vec<(String, Vec<Scalar>)> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for (row, Pairs(cells)) in rows.into_iter().enumerate() {
-        for (name, cell) in cells {
-            let place = *places.entry(name).or_insert_with_key(|name| {
-                columns.push((name.clone(), Vec::new()));
-                columns.len() - 1
-            });
-            let column = &mut columns[place].1;
-            // The last of equal names in a row counts, as in most readers of JSON.
-            column.truncate(row);
-            column.resize_with(row, || Scalar::Missing);
-            column.push(cell);
-        }
-        for (_, column) in &mut columns {
-            column.resize_with(row + 1, || Scalar::Missing);
-        }
-    }
-    columns
-}
-
-fn text(cell: Scalar) -> String {
-    match cell {
-        Scalar::Missing => String::new(),
-        Scalar::Truth(yes) => yes.to_string(),
-        Scalar::Number(x) => x.to_string(),
-        Scalar::Text(text) => text,
-    }
-}
-
-fn numbers(name: &str, cells: Vec<Scalar>, source: &str) -> Result<Vec<Option<f64>>, Refusal> {
-    let number = |(row, cell): (usize, Scalar)| match cell {
-        Scalar::Missing => Ok(None),
-        Scalar::Truth(yes) => Ok(Some(f64::from(u8::from(yes)))),
-        Scalar::Number(x) => Ok(Some(x)),
-        Scalar::Text(text) => {
-            let shown: String = text.chars().take(40).collect();
-            Err(unprocessable(format!(
-                "{source}: column `{name}`, row {}: {shown:?} is not a number",
-                row + 1
-            )))
-        }
-    };
-    cells.into_iter().enumerate().map(number).collect()
 }

@@ -1,10 +1,13 @@
 //! What the server answers, path by path.
 
+use super::access::Access;
 use super::answer::{Body, Refusal, forecasts, plain};
+use super::limits::{Held, Limits, Memory};
 use super::metrics::Metrics;
 use super::network::{Full, Queue};
 use super::parts::{self, Parts};
 use super::request::{Form, Given, Histories, Reader, Reading, refused};
+use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
@@ -12,25 +15,8 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use landfall_train::data::Future;
 use landfall_train::run::{Forecast, HalfWidths, Prepared, Run, RunError};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
-use tokio::time::{timeout, timeout_at};
-
-/// What a request may take.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// Bytes of a body.
-    pub(super) body: usize,
-    /// Histories.
-    pub(super) histories: usize,
-    /// Time.
-    pub(super) time: Duration,
-    /// Connections at once.
-    pub(super) connections: usize,
-}
-
-/// Bodies from this size on are read on a thread that others need not wait for.
-const LARGE: usize = 256 * 1024;
+use tokio::time::{Instant, timeout_at};
 
 /// What all requests share.
 pub(super) struct Server {
@@ -40,7 +26,9 @@ pub(super) struct Server {
     pub(super) widths: Option<HalfWidths>,
     pub(super) queue: Queue,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) access: Access,
     pub(super) limits: Limits,
+    pub(super) memory: Memory,
     pub(super) connections: Arc<Semaphore>,
     /// The answer of `GET /model`.
     pub(super) model: String,
@@ -50,8 +38,8 @@ pub(super) struct Server {
 
 impl Server {
     /// Answers a request.
-    pub(super) async fn respond(&self, request: Request<Incoming>) -> Response<Body> {
-        let response = match self.answer(request).await {
+    pub(super) async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        let response = match self.clone().answer(request).await {
             Ok(response) => response,
             Err(refusal) => refusal.response(),
         };
@@ -59,13 +47,16 @@ impl Server {
         response
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+        if let Some(refusal) = self.access.refusal(&request) {
+            return Err(refusal);
+        }
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let read = method == Method::GET || method == Method::HEAD;
         match path.as_str() {
             "/forecast" if method == Method::POST => {
                 let begun = Instant::now();
-                let answered = self.forecast(request).await;
+                let answered = self.clone().forecast(request).await;
                 self.metrics.took(begun.elapsed());
                 answered
             }
@@ -87,37 +78,64 @@ impl Server {
         }
     }
 
-    async fn forecast(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
-        let deadline = tokio::time::Instant::now() + self.limits.time;
+    async fn forecast(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+        let deadline = Instant::now() + self.limits.time;
         let (form, boundary) = content(request.headers())?;
         let answer = accepted(request.headers(), form)?;
         let series = series(request.uri().query())?;
-        let body = self.body(request).await?;
-        let size = body.len();
+        let (body, held) = self.body(request, deadline).await?;
+        let place = self.memory.read(body.len(), deadline).await?;
         let given = match (form, boundary) {
             (Form::Json, _) => Given::Json(body),
             (Form::Csv, None) => Given::Csv(Parts { history: body, future: None }),
             (Form::Csv, Some(boundary)) => Given::Csv(parts::read(body, boundary).await?),
         };
-        let read = || self.prepare(&given, series.as_deref());
-        let (prepared, notes) = if size > LARGE { tokio::task::block_in_place(read) } else { read() }?;
+        let server = Arc::clone(&self);
+        let read = move || {
+            let read = server.prepare(&given, series.as_deref());
+            drop((given, held, place));
+            read
+        };
+        let (prepared, notes) = self.apart(deadline, read).await??;
         let waiting = self.queue.put(prepared).map_err(|Full { length }| {
             let text =
                 format!("{length} histories wait already, and no more may (--queue); try again in a second");
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text)
         })?;
-        let mut all: Vec<Forecast> = Vec::with_capacity(waiting.len());
+        let mut all = Vec::with_capacity(waiting.len());
         for answer in waiting {
-            let internal = |why: String| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
-            let answer = timeout_at(deadline, answer).await.map_err(|_| {
-                let seconds = self.limits.time.as_secs();
-                let text =
-                    format!("no forecast within {seconds} s (--timeout); try again with fewer histories");
-                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text)
-            })?;
+            let answer = timeout_at(deadline, answer).await.map_err(|_| self.limits.late())?;
             let answer =
                 answer.map_err(|_| internal("the network stopped; restart the server".to_owned()))?;
-            let (prepared, predicted) = answer.map_err(internal)?;
+            all.push(answer.map_err(internal)?);
+        }
+        let server = Arc::clone(&self);
+        self.apart(deadline, move || server.finish(all, (answer, notes))).await?
+    }
+
+    /// Does what takes time on a thread that nobody waits for but this request, and not beyond its time.
+    async fn apart<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        // Who has waited too long for a thread needs none any more.
+        let work = move || (Instant::now() < deadline).then(work);
+        match timeout_at(deadline, tokio::task::spawn_blocking(work)).await {
+            Ok(Ok(Some(done))) => Ok(done),
+            Ok(Err(why)) => Err(internal(why.to_string())),
+            Ok(Ok(None)) | Err(_) => Err(self.limits.late()),
+        }
+    }
+
+    /// The answer that follows from what the network predicts.
+    fn finish(
+        &self,
+        predicted: Vec<(Prepared, Vec<f64>)>,
+        said: (Form, Vec<String>),
+    ) -> Result<Response<Body>, Refusal> {
+        let mut all: Vec<Forecast> = Vec::with_capacity(predicted.len());
+        for (prepared, predicted) in predicted {
             let mut forecast = self.run.finish(prepared, predicted);
             if let Some(widths) = &self.widths {
                 widths
@@ -127,12 +145,12 @@ impl Server {
             all.push(forecast);
         }
         let levels = self.widths.as_ref().map_or(&[][..], HalfWidths::levels);
-        Ok(forecasts(&self.run, levels, &all, (answer, notes)))
+        Ok(forecasts(&self.run, levels, &all, said))
     }
 
-    /// The whole body, within its limits of size and time.
-    async fn body(&self, request: Request<Incoming>) -> Result<bytes::Bytes, Refusal> {
-        let (most, time) = (self.limits.body, self.limits.time);
+    /// The whole body, within its limits of size and time, and its place in memory.
+    async fn body(&self, request: Request<Incoming>, deadline: Instant) -> Result<(Bytes, Held), Refusal> {
+        let most = self.limits.body;
         let too_large = |given: Option<u64>| {
             let given = given.map_or_else(|| "more".to_owned(), |n| format!("{n} bytes"));
             let text = format!("the body has {given}, and at most {most} bytes are taken (--max-body)");
@@ -143,40 +161,52 @@ impl Server {
             // Who is still sending when the connection closes sees it reset, and no answer: what is not far too large is let in and
             // forgotten.
             let mut rest = Limited::new(request.into_body(), most.saturating_mul(4));
-            let _ = timeout(time, async { while let Some(Ok(_)) = rest.frame().await {} }).await;
+            let _ = timeout_at(deadline, async { while let Some(Ok(_)) = rest.frame().await {} }).await;
             return Err(too_large(Some(given)));
         }
-        match timeout(time, Limited::new(request.into_body(), most).collect()).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(why)) if why.is::<LengthLimitError>() => Err(too_large(None)),
-            Ok(Err(why)) => {
-                Err(Refusal::new(StatusCode::BAD_REQUEST, format!("the body did not arrive whole: {why}")))
-            }
-            Err(_) => {
-                let text = format!("the body did not arrive within {} s (--timeout)", time.as_secs());
-                Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))
+        let (mut incoming, mut body, mut held) =
+            (Limited::new(request.into_body(), most), BytesMut::new(), Held::default());
+        loop {
+            match timeout_at(deadline, incoming.frame()).await {
+                Ok(None) => return Ok((body.freeze(), held)),
+                Ok(Some(Ok(frame))) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        self.memory.hold(bytes.len(), &mut held)?;
+                        body.extend_from_slice(&bytes);
+                    }
+                }
+                Ok(Some(Err(why))) if why.is::<LengthLimitError>() => return Err(too_large(None)),
+                Ok(Some(Err(why))) => {
+                    let text = format!("the body did not arrive whole: {why}");
+                    return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
+                }
+                Err(_) => {
+                    let seconds = self.limits.time.as_secs();
+                    let text = format!("the body did not arrive within {seconds} s (--timeout)");
+                    return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, text));
+                }
             }
         }
     }
 
     /// The scaled histories of a body.
     fn prepare(&self, given: &Given, series: Option<&str>) -> Result<(Vec<Prepared>, Vec<String>), Refusal> {
-        let reader = Reader { run: &self.run, reading: &self.reading, most: self.limits.histories };
+        let reader = Reader { run: &self.run, reading: &self.reading };
         let Histories { all, notes } = reader.read(given, series)?;
         // Each history of JSON stands for itself; the series of one CSV are told apart by their names.
         let only = matches!(given, Given::Json(_)) || all.len() == 1;
         let prepared = all.iter().map(|(series, future)| {
             let future = future.as_deref().map(Future::Rows);
             self.run.prepare(series, future, only).map_err(|why| {
-                if let RunError::Data(why) = &why {
-                    refused(why)
-                } else {
-                    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string())
-                }
+                if let RunError::Data(why) = &why { refused(why) } else { internal(why.to_string()) }
             })
         });
         Ok((prepared.collect::<Result<_, _>>()?, notes))
     }
+}
+
+fn internal(why: String) -> Refusal {
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
 }
 
 /// The media type of a header's value, without its parameters.

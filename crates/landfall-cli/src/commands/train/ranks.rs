@@ -57,7 +57,23 @@ impl Place {
             return self.told(self.run(args, stop));
         }
         output::silence();
-        output::prefixed(&format!("rank {rank}: "), || self.told(self.run(args, stop)))
+        let shown = args.resume.as_ref().or(args.out.as_ref()).map(|path| path.display().to_string());
+        let shown = shown.unwrap_or_else(|| "the run directory of rank 0".to_owned());
+        output::prefixed(&format!("rank {rank}: "), || self.told(self.of_run(self.run(args, stop), &shown)))
+    }
+
+    /// An error in which this rank's own directory, which goes with its process, is called what the run is called.
+    fn of_run(&self, done: Result<Ended, CliError>, shown: &str) -> Result<Ended, CliError> {
+        let Some(own) = &self.own else { return done };
+        let own = own.path().join("run").display().to_string();
+        done.map_err(|error| {
+            let text = error.to_string();
+            if text.contains(&own) {
+                CliError::OfRun { text: text.replace(&own, shown), code: error.code() }
+            } else {
+                error
+            }
+        })
     }
 
     /// Tells the other ranks of an error, so that none waits.

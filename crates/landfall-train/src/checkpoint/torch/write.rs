@@ -1,6 +1,7 @@
 //! Writes what `torch.load` reads.
 
-use super::super::{CheckpointError, File, replace};
+use super::super::{CheckpointError, File};
+use crate::files::replace;
 use landfall::DType;
 use std::io::{Cursor, Write};
 use std::path::Path;

@@ -58,16 +58,19 @@ pub(crate) fn find(
     }
     if let Some(names) = &options.date_column {
         let field = |name: &String| {
-            let (file, known) = (sheet.file.clone(), sheet.names.clone());
             let at = sheet.names.iter().position(|n| n == name || (n.is_empty() && name == "date"));
-            at.ok_or(DataError::UnknownColumn { file, name: name.clone(), known })
+            at.ok_or_else(|| {
+                let (file, known) = (sheet.file.clone(), sheet.names.clone());
+                DataError::UnknownColumn { file, name: name.clone(), known }
+            })
         };
         return match names.iter().map(field).collect::<Result<Vec<_>, _>>() {
             Ok(fields) => source(sheet, fields, options).map(Some),
             Err(why) => renamed(sheet, names, options, taken)?.ok_or(why).map(Some),
         };
     }
-    let free: Vec<usize> = (0..sheet.names.len()).filter(|field| !taken.contains(field)).collect();
+    let held: HashSet<usize> = taken.iter().copied().collect();
+    let free: Vec<usize> = (0..sheet.names.len()).filter(|field| !held.contains(field)).collect();
     let (numbers, texts): (Vec<usize>, Vec<usize>) =
         free.iter().partition(|field| is_numeric(sheet, **field));
     let mut found = single(sheet, &texts, options)?;

@@ -11,7 +11,7 @@ use self::proto::{Model, OperatorSet, Property};
 use self::writer::{Writer, value_info};
 use super::ExportError;
 use super::forecaster::{Built, Forecasting, Port};
-use crate::checkpoint::replace;
+use crate::files::create;
 use crate::models::Task;
 use crate::run::{Data, HalfWidths, Run, Weights};
 use prost::Message;
@@ -80,7 +80,7 @@ pub fn onnx(
     if summary.bytes > LIMIT {
         return Err(ExportError::TooLarge { bytes: summary.bytes, limit: LIMIT });
     }
-    replace(path, &model.encode_to_vec()).map_err(|why| ExportError::Write { path: path.to_owned(), why })?;
+    create(path, &model.encode_to_vec()).map_err(|why| ExportError::Write { path: path.to_owned(), why })?;
     Ok(summary)
 }
 

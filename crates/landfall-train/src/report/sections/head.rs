@@ -3,6 +3,7 @@
 use super::super::page::Page;
 use super::super::svg::{digits, shortened};
 use crate::data::{LevelScores, Metrics, Summary};
+use crate::files::read_text;
 use crate::run::{EvaluationRecord, IntervalRecord, IntervalScore, Run, SCALED};
 use chrono::{DateTime, Utc};
 use std::time::SystemTime;
@@ -167,7 +168,7 @@ pub(crate) fn made(page: &mut Page, run: &Run) {
 
 /// How the forecaster was chosen, and by how much, as `choice.json` of the run has it.
 fn chosen(run: &Run) -> Option<String> {
-    let text = std::fs::read_to_string(run.path().join("choice.json")).ok()?;
+    let text = read_text(&run.path().join("choice.json")).ok()?;
     let choice: serde_json::Value = serde_json::from_str(&text).ok()?;
     let how =
         if choice["rolling"].as_bool()? { "rolling origins before the test rows" } else { "validation" };
