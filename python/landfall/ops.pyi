@@ -677,7 +677,7 @@ def relu(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
 def rem(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> Tensor:
-    r"""`out = lhs − ⌊lhs / rhs⌋ · rhs`: the remainder with the sign of `rhs`, as `%` in Python, numpy and PyTorch. Of integers 0 where `rhs` is 0, of floats NaN. Gradients: `cotangent` and `−cotangent · ⌊lhs / rhs⌋`."""
+    r"""`out = lhs − ⌊lhs / rhs⌋ · rhs`: the remainder with the sign of `rhs`, 0 too, as `%` in Python and numpy. Of integers 0 where `rhs` is 0, of floats NaN. Gradients: `cotangent` and `−cotangent · ⌊lhs / rhs⌋`."""
     ...
 
 @overload

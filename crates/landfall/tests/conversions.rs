@@ -111,7 +111,7 @@ fn bytes_are_truth_values(e: &Engine) -> Result<(), Error> {
             g.sum(g.cast(x, DType::I64)?, All)?,
             g.any(x, All)?,
             g.all(x, All)?,
-            g.sort(x, 0, false)?,
+            g.sort(x, 0, false)?.0,
         ])
     })?;
     for (i, made) in made.iter().enumerate() {

@@ -139,7 +139,8 @@ impl TrainingOptions {
             }
         }
         if !self.dtype.is_float() {
-            return Err(Rule::Dtype { arg: 0, dtype: self.dtype, expected: "f32, f64, bf16 or f16" });
+            let (value, takes) = (self.dtype.to_string(), "f32, f64, bf16 or f16");
+            return Err(Rule::AttributeValue { name: "dtype", value, takes, choices: &[] });
         }
         self.loss.check()?;
         if self.sync_batch_norm && self.accumulate > 1 {
