@@ -110,7 +110,7 @@ fn program(engine: &Engine, sound: &Case, broken: &Case) -> Check {
     for name in &names {
         is_fault(broken, "a read of a program's output", program.read_host(name))?;
         // One that lies in a state has no memory of its own.
-        if let Ok(view) = program.view(name) {
+        if let Ok(view) = program.view(name.as_str()) {
             let copied = engine.eval_views(&Copy, &[&view])?;
             is_fault(broken, "a read of a copy of a program's output", copied[0].read_host())?;
         }
