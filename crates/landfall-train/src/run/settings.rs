@@ -551,7 +551,7 @@ mod tests {
             "{error}"
         );
         let error = parse("horizn = 3\n").expect_err("unknown");
-        assert_eq!(error, "f.toml:1: unknown key `horizn`; the nearest name is `horizon`");
+        assert_eq!(error, "f.toml:1: unknown key `horizn`; the nearest name is `horizon`; correct the line");
         let error = parse("schedule = \"exponential\"\n").expect_err("unknown");
         assert!(error.starts_with("f.toml:1: unknown variant `exponential`, expected one of"), "{error}");
         assert_eq!(error.lines().count(), 1);

@@ -209,7 +209,20 @@ fn apart(sheet: &Sheet, free: &[usize], options: &ReadOptions) -> Result<Option<
     let read = |fields: Vec<usize>| read_fields(sheet, &fields, options).ok().map(|dates| (fields, dates));
     let distinct = |dates: &DateColumn| dates.values.iter().collect::<HashSet<_>>().len();
     let found = all.into_iter().flatten().filter_map(read).rev().max_by_key(|(_, dates)| distinct(dates));
-    let Some((fields, mut dates)) = found else { return Ok(None) };
+    let Some((fields, mut dates)) = found else {
+        let beside = [Part::Month, Part::Quarter, Part::Week, Part::DayOfYear].into_iter().find_map(of);
+        return match beside.filter(|field| sheet.cells(*field).all(Cell::is_count)) {
+            Some(field) => {
+                let both = quoted(sheet, &[year, field]);
+                Err(unread(
+                    sheet,
+                    format!("{both} are no dates together (weeks are those of ISO 8601)"),
+                    options,
+                ))
+            }
+            None => Ok(None),
+        };
+    };
     let name = |field: &usize| sheet.names.get(*field).map_or("", String::as_str);
     let fiscal = |field: &usize| TimeName::of(name(field)).is_some_and(|name| name.has(Word::Fiscal));
     if fields.iter().any(fiscal) {

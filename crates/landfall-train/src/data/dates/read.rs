@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(pattern(&["2022010400", "2022013100", "2022020123"]).as_deref(), Ok("%Y%m%d%H"));
         assert_eq!(pattern(&["1616976024", "1616976084"]).as_deref(), Ok("unix-s"));
         assert_eq!(pattern(&["31122020", "01012021"]).as_deref(), Ok("%d%m%Y"));
-        assert_eq!(pattern(&["202049", "202050", "202051"]).as_deref(), Ok("%G%V"));
+        assert_eq!(pattern(&["202052", "202053", "202101"]).as_deref(), Ok("%G%V"));
         assert_eq!(pattern(&["2020365", "2020366", "2021001"]).as_deref(), Ok("%Y%j"));
         assert_eq!(pattern(&["200130", "200131", "200201"]).as_deref(), Ok("%y%m%d"));
         assert_eq!(
