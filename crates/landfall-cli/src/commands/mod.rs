@@ -62,6 +62,26 @@ fn no_baseline_intervals(r: &EvaluationRecord) -> Option<String> {
     Some(r.intervals.iter().find(|i| i.baseline.is_none())?.no_baseline())
 }
 
+/// Of intervals that hold another share of the test values than they should, by this many points, a person is told.
+const POINTS: f64 = 10.0;
+
+/// That intervals are too wide or too narrow on the test windows, a sentence for each level.
+fn coverage_remarks(r: &EvaluationRecord) -> Vec<String> {
+    let of = |i: &IntervalRecord| {
+        let (level, found) = (i.level, 100.0 * i.own.coverage);
+        let (what, why) = match found - level {
+            more if more >= POINTS.min((100.0 - level) * 0.75) => ("wider", "larger"),
+            less if less <= -POINTS => ("narrower", "smaller"),
+            _ => return None,
+        };
+        Some(format!(
+            "Intervals of {level} % hold {found:.1} % of the test values: they are {what} than they should be, since the errors before \
+             the test rows, of which they are made, were {why}."
+        ))
+    };
+    r.intervals.iter().filter_map(of).collect()
+}
+
 /// The scores of intervals as a table's rows, beside those of the baseline.
 fn interval_rows(name: &str, r: &EvaluationRecord, units: &str) -> Vec<Vec<String>> {
     let first = format!("intervals, {units}");
@@ -95,8 +115,25 @@ fn series_rows(r: &EvaluationRecord, units: &str) -> Vec<Vec<String>> {
     let row = |s: &SeriesRecord| {
         vec![s.name.clone(), s.windows.to_string(), output::digits(s.mse), output::digits(s.mae)]
     };
-    std::iter::once(header).chain(r.series.iter().map(row)).collect()
+    let mut rows = vec![header];
+    if r.series.len() <= SHOWN {
+        rows.extend(r.series.iter().map(row));
+        return rows;
+    }
+    let mut sorted: Vec<&SeriesRecord> = r.series.iter().collect();
+    sorted.sort_by(|a, b| b.mse.total_cmp(&a.mse));
+    rows.extend(sorted.iter().take(LARGEST).map(|s| row(s)));
+    let rest = &sorted[LARGEST..];
+    let middle = rest[rest.len() / 2];
+    let windows = rest.iter().map(|s| s.windows).sum::<usize>().to_string();
+    let name = format!("{} more, the median", rest.len());
+    rows.push(vec![name, windows, output::digits(middle.mse), output::digits(middle.mae)]);
+    rows
 }
+
+/// Series whose errors are all printed; of more, those of the largest errors are, and the median of the others.
+const SHOWN: usize = 12;
+const LARGEST: usize = 6;
 
 /// The headings of [`metric_cells`].
 const METRICS: [&str; 4] = ["RMSE", "MASE", "sMAPE", "R²"];

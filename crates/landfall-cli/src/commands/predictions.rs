@@ -1,6 +1,7 @@
 //! `landfall evaluate --predictions`: a file with the forecast of every test window.
 
 use crate::error::CliError;
+use crate::table::twice;
 use landfall_train::data::{WindowForecast, WindowedPanel};
 use landfall_train::report::{PredictedColumns, Predictions, Windows};
 use landfall_train::run::Intervals;
@@ -20,15 +21,18 @@ pub(super) fn write(
     forecasts: impl FnOnce(&mut Each<'_>) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let failed = |why| CliError::Write { path: path.to_owned(), why };
+    let bands = intervals.map_or(&[][..], Intervals::levels);
+    let series: Vec<_> = panel.members().iter().map(|m| &m.series).collect();
+    let columns = PredictedColumns { targets: panel.targets(), levels, bands };
+    if let Some(name) = twice(&Windows::Numbers.header(&series, columns)) {
+        return Err(CliError::NamedTwice(name));
+    }
     let file = match File::create_new(path) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(CliError::OutExists(path.to_owned())),
         Err(why) => return Err(failed(why)),
     };
     let written = || {
-        let bands = intervals.map_or(&[][..], Intervals::levels);
-        let series = panel.members().iter().map(|m| &m.series).collect();
-        let columns = PredictedColumns { targets: panel.targets(), levels, bands };
         let table = Predictions::new(BufWriter::new(file), series, columns, Windows::Numbers);
         let mut table = table.map_err(failed)?;
         let mut rolling = intervals.map(|of| of.rolling(panel));
