@@ -134,6 +134,8 @@ class Forecaster:
         forecast with."""
         tested = self._tested()
         if tested is None:
+            if self._is_complete():
+                raise NotFittedError("the run was not tested: its series have too few rows for a test")
             raise NotFittedError("the run was not tested yet: it was interrupted; resume() it")
         return tested
 
@@ -200,14 +202,14 @@ class Forecaster:
                 then. It is the date of a row; series that have no row of it are left out, with a warning. What was known in
                 advance is taken from the rows after it, without `futr_df`.
             level: Levels of intervals in percent, such as `[80, 95]`, or one; `[]` for none; by default the setting
-                `interval`.
+                `interval`. Bounds of a series with too few windows are NaN, and a warning names it.
             weights: `best`, those of the lowest validation error, or `last`.
 
         Raises:
             NotFittedError: Before :meth:`fit`.
             MissingColumnError: A column of `futr_df` that is not there.
-            InvalidValueError: Series that are too short; a longer horizon; dates that are not evenly spaced; a level that
-                needs more windows than there are; rows to forecast whose columns known in advance are missing, or are
+            InvalidValueError: Series that are too short; a longer horizon; dates that are not evenly spaced; a `level` that
+                needs more windows than any series has; rows to forecast whose columns known in advance are missing, or are
                 those of other dates.
         """
         if weights not in ("best", "last"):
@@ -215,7 +217,7 @@ class Forecaster:
         if horizon is not None:
             keywords.whole("horizon", horizon)
         path, layout = self._need_run(), self._need_layout()
-        if self._tested() is None:
+        if self._tested() is None and not self._is_complete():
             warn("the run was interrupted, and this forecast is that of an unfinished model; resume() it first")
         table = None
         if df is not None:
@@ -551,6 +553,10 @@ class Forecaster:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         records = [json.loads(line) for line in lines if '"split"' in line]
         return next((dict(r) for r in reversed(records) if r["split"] != "validation"), None)
+
+    def _is_complete(self) -> bool:
+        """Whether a forecaster was chosen, of a run that has no test errors."""
+        return (self._need_run() / "choice.json").exists()
 
     def _need_run(self) -> Path:
         if self._path is None:

@@ -15,7 +15,7 @@ class DataWarning(UserWarning):
 
 
 class BaselineWarning(UserWarning):
-    """That a baseline, which needs no training, is as good on the test windows, or is what forecasts."""
+    """That a baseline, which needs no training, is as good on the test windows, or is what forecasts, or a half of it."""
 
 
 #: Settings of a training by steps.
@@ -28,6 +28,9 @@ def of_results(told: Mapping[str, Any], alias: str, settings: Mapping[str, Any])
     if chosen is not None and chosen["share"] == 0.0:
         baseline = f"The forecasts named `{alias}` are those of a baseline, {told['winner']}."
         warn(" ".join([baseline, told["unbeaten"] or ""]).strip(), BaselineWarning)
+    elif chosen is not None and chosen["share"] < 1.0:
+        mean = f"The forecasts named `{alias}` are the {told['winner']}."
+        warn(" ".join([mean, told["unbeaten"] or ""]).strip(), BaselineWarning)
     elif told["unbeaten"]:
         warn(told["unbeaten"], BaselineWarning)
     unused = [name for name in _OF_STEPS if name in settings]

@@ -2,10 +2,10 @@
 
 use crate::engines;
 use landfall_cli::CliError;
-use landfall_cli::forecasting::{Predictor, future as rows_ahead, series};
+use landfall_cli::forecasting::{Predictor, future as rows_ahead, levels_ahead, series};
 use landfall_cli::training::{Begun, Ended, NewRun, Ready};
 use landfall_train::checkpoint::CheckpointError;
-use landfall_train::data::{DataError, Future, Panel};
+use landfall_train::data::{DataError, Future, Panel, few};
 use landfall_train::report::bound_names;
 use landfall_train::run::{
     Device, EvaluationRecord, Forecast, Observer, OneOrMore, Run, RunError, Settings, SettingsError,
@@ -123,7 +123,7 @@ pub(crate) fn forecast(
             .map_err(|why| SettingsError::Keyword { key: "device".to_owned(), why })?;
         let run = Run::open(&run)?;
         let horizon = run.resolved().network.horizon();
-        let intervals = run.interval_levels(intervals.as_deref())?;
+        let asked = intervals;
         let quantiles = run.levels().to_vec();
         let mut predictor = None;
         let mut all = Vec::with_capacity(files.len());
@@ -138,6 +138,7 @@ pub(crate) fn forecast(
             let (mut forecasts, left_out) = predictor.forecast(&panel, ahead)?;
             let whole = longer.is_some().then(|| series(&run, longer.as_slice(), None)).transpose()?;
             let past = (whole.as_ref().unwrap_or(&panel), whole.as_ref().map(|_| &panel));
+            let (intervals, note) = levels_ahead(&run, past, asked.as_deref())?;
             predictor.add_intervals(past, &intervals, &mut forecasts)?;
             let one = |f: Forecast| {
                 let dates = f.context.dates().map(|dates| dates.future(horizon)).transpose()?;
@@ -148,7 +149,8 @@ pub(crate) fn forecast(
             let forecasts = forecasts.into_iter().map(one).collect::<Result<Vec<Forecasted>, CliError>>()?;
             let of_future = given.as_ref().map_or(&[][..], Panel::notices);
             let unread: Vec<String> = given.iter().filter_map(|_| unread(&run)).collect();
-            all.push((forecasts, [panel.notices(), of_future, &left_out, &unread].concat()));
+            let note: Vec<String> = note.into_iter().collect();
+            all.push((forecasts, [panel.notices(), of_future, &few(&left_out), &unread, &note].concat()));
         }
         Ok(all)
     };
@@ -166,9 +168,14 @@ fn further(f: &Forecast, quantiles: &[f64], intervals: &[f64]) -> Vec<Vec<Furthe
     let of = |column: usize| {
         let levels = quantiles.iter().zip(f.quantiles.get(column).into_iter().flatten());
         let levels = levels.map(|(level, values)| (format!("_q{level:?}"), values.clone()));
-        let bounds = intervals.iter().zip(f.intervals.get(column).into_iter().flatten());
-        let bounds =
-            bounds.flat_map(|(level, bounds)| bound_names("", *level).into_iter().zip(bounds.clone()));
+        // A series with too few errors has no bounds.
+        let steps = f.values.get(column).map_or(0, Vec::len);
+        let unknown = || [vec![f64::NAN; steps], vec![f64::NAN; steps]];
+        let own = f.intervals.get(column);
+        let bounds = intervals.iter().enumerate().flat_map(|(i, level)| {
+            let bounds = own.and_then(|own| own.get(i)).cloned().unwrap_or_else(unknown);
+            bound_names("", *level).into_iter().zip(bounds)
+        });
         levels.chain(bounds).collect()
     };
     (0..f.values.len()).map(of).collect()

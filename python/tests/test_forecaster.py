@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from landfall import BaselineWarning, DataWarning, Error, Forecaster
+from landfall import BaselineWarning, DataWarning, Error, Forecaster, notices
 from landfall.errors import InvalidValueError
 from series import SMALL, ett, long_columns, make, values, wave
 
@@ -249,6 +249,27 @@ def test_a_plot_draws_intervals(library):
     assert np.isclose(drawn.min(), low.min()) and np.isclose(drawn.max(), high.max())
 
 
+@pytest.mark.parametrize("rows", [2, 3, 30])
+def test_a_history_without_room_for_a_test_is_forecast(library, rows):
+    months = np.datetime64("2020-01", "M") + np.arange(rows)
+    frame = make(library, {"ds": months.astype("datetime64[ns]"), "y": 100.0 + 10 * np.sin(np.arange(rows) * np.pi / 6)})
+    with pytest.warns(DataWarning, match="nothing is tested"):
+        forecaster = Forecaster(horizon=12).fit(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predicted = forecaster.predict()
+    expected = (np.datetime64("2020-01", "M") + np.arange(rows, rows + 12)).astype("datetime64[D]")
+    assert [np.datetime64(d, "D") for d in values(predicted, "ds")] == list(expected)
+    with pytest.raises(Error, match="the run was not tested: its series have too few rows"):
+        _ = forecaster.scores
+
+
+def test_a_mean_with_a_baseline_is_told():
+    told = {"forecaster": {"share": 0.5}, "winner": "mean of nlinear and last value", "unbeaten": None, "steps": 0}
+    with pytest.warns(BaselineWarning, match="forecasts named `auto` are the mean of nlinear and last value"):
+        notices.of_results(told, "auto", {})
+
+
 def test_intervals_stand_beside_the_forecast(library):
     forecaster = Forecaster("patchtst", interval=[50], **SMALL).fit(make(library, long_columns()))
     predicted = forecaster.predict()
@@ -264,6 +285,8 @@ def test_intervals_stand_beside_the_forecast(library):
     with pytest.raises(Error, match="level '80': give a percentage"):
         forecaster.predict(level="80")
     short = make(library, long_columns(rows=24))
+    with pytest.warns(DataWarning, match="the forecast has no intervals: "):
+        assert len(forecaster.predict(short)) == 12
     with pytest.raises(Error, match="intervals need such windows: level=.. forecasts without intervals"):
-        forecaster.predict(short)
+        forecaster.predict(short, level=[50])
     assert len(forecaster.predict(short, level=[])) == 12

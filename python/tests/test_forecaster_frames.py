@@ -206,10 +206,13 @@ def test_series_that_are_too_short(library):
     refused(short, ValueError, "(?s)holds no window|rows.*horizon")
     columns, few = long_columns(rows=240, names=("a",)), long_columns(rows=10, names=("b",))
     both = {name: np.concatenate([np.asarray(columns[name]), np.asarray(few[name])]) for name in columns}
-    with pytest.warns(DataWarning, match="series `b` .* is left out"):
+    with pytest.warns(DataWarning, match="series `b` .* is forecast by its last season or value alone, and not tested"):
         forecaster = fit(make(library, both))
-    with pytest.warns(DataWarning, match="series `b` is left out"):
-        assert set(values(forecaster.predict(), "unique_id")) == {"a"}
+    predicted = forecaster.predict()
+    names = values(predicted, "unique_id")
+    assert set(names) == {"a", "b"}
+    own = [v for v, name in zip(values(predicted, forecaster.alias), names) if name == "b"]
+    assert own == pytest.approx([float(few["y"][-1])] * len(own), rel=1e-5)
     with pytest.raises(Error, match="^the frame, series `a`: 10 rows where 24 are needed"):
         forecaster.predict(make(library, long_columns(rows=10, names=("a",))))
     with pytest.raises(Error, match="200 windows of horizon 6, 2 rows apart, take 404 rows"):

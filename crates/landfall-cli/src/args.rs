@@ -293,13 +293,14 @@ pub(crate) struct Evaluate {
     /// Fill missing values: previous, linear or zero.
     #[arg(long)]
     pub(crate) fill: Option<String>,
-    /// Rows of history (baselines) [default: 336].
+    /// Rows of history that the training rows have to hold (baselines) [default: those that the baseline repeats].
     #[arg(long, value_name = "L")]
     pub(crate) context: Option<usize>,
     /// Rows to predict (baselines) [default: 96].
     #[arg(long, value_name = "H")]
     pub(crate) horizon: Option<usize>,
-    /// Shares of training, validation and test rows, or ett (baselines) [default: 0.7,0.1,0.2].
+    /// Shares of training, validation and test rows; last or last:N for the last rows as the test rows; or ett (baselines)
+    /// [default: 0.7,0.1,0.2].
     #[arg(long)]
     pub(crate) split: Option<String>,
     /// Batch size, for the errors without the last partial batch (baselines) [default: 128].
@@ -363,6 +364,9 @@ pub(crate) struct Forecast {
     /// Prediction intervals of these levels in percent, as in 80,95 [default: those of the run, otherwise none].
     #[arg(long, value_name = "P,P", value_delimiter = ',', allow_negative_numbers = true)]
     pub(crate) interval: Option<Vec<f64>>,
+    /// No prediction intervals, whatever the run has.
+    #[arg(long, conflicts_with = "interval")]
+    pub(crate) no_interval: bool,
     /// Draw the forecast of the first series and column in the terminal instead of printing a CSV.
     #[arg(long, conflicts_with = "json")]
     pub(crate) plot: bool,

@@ -8,11 +8,11 @@ use crate::error::CliError;
 use crate::forecasting::Predictor;
 use crate::training::{Ended, NewRun, Ready};
 use landfall_train::backtest::{Backtest, Unit};
-use landfall_train::data::{Future, Origins, Panel, Segment, Series, WindowForecast};
+use landfall_train::data::{Future, Member, Origins, Panel, Segment, Series, WindowForecast};
 use landfall_train::models::Task;
 use landfall_train::report::name_cell;
 use landfall_train::run::{Device, Forecast, Observer, Run, RunError, Settings, Weights};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tempfile::TempDir;
 
 /// When a forecaster is trained anew.
@@ -68,6 +68,8 @@ pub struct Rolling {
     /// How often each forecaster was trained, by its name.
     names: BTreeMap<String, usize>,
     sizes: (usize, usize, usize),
+    /// Whether all series have dates.
+    dated: bool,
 }
 
 impl Rolling {
@@ -92,9 +94,21 @@ impl Rolling {
         let units = resolved.units();
         let sizes = (resolved.training.loss.outputs(), resolved.training.loss.point(), panel.targets());
         let tested = Backtest::new(&panel, &origins, (period, resolved.network.context()), &levels);
-        let (fit, names) = (None, BTreeMap::new());
-        let mut rolling =
-            Self { panel, origins, refit, forecasters, fit, tested, levels, period, units, names, sizes };
+        let (fit, names, dated) = (None, BTreeMap::new(), panel.series().iter().all(|s| s.dates().is_some()));
+        let mut rolling = Self {
+            panel,
+            origins,
+            refit,
+            forecasters,
+            fit,
+            tested,
+            levels,
+            period,
+            units,
+            names,
+            sizes,
+            dated,
+        };
         let fit = rolling.prepared(0)?;
         let needed = fit.needed;
         let eligible =
@@ -181,7 +195,7 @@ impl Rolling {
     #[must_use]
     pub fn row(&self, origin: usize, series: usize, step: usize) -> Vec<String> {
         let all = self.panel.series();
-        let (own, dated) = (&all[series], all.iter().all(|s| s.dates().is_some()));
+        let (own, dated) = (&all[series], self.dated);
         let known = self.origins.known(origin, own);
         let label = |row: usize| if dated { own.label(row) } else { row.to_string() };
         let series = (all.len() > 1).then(|| name_cell(own.name()).into_owned());
@@ -212,9 +226,7 @@ impl Rolling {
                 let run = predictor.run();
                 let resolved = run.resolved();
                 let unit = |s: &Series| {
-                    let only = series.len() == 1 && run.scalers().len() == 1;
-                    let own = |(name, _): &&(String, _)| only || name == s.name();
-                    let (_, scaler) = run.scalers().iter().find(own)?;
+                    let scaler = run.scaler(s, series.len() == 1)?;
                     let training = resolved.split.rows(s.rows()).map_or(s.rows(), |rows| rows[0]);
                     Some(Unit::of(s, scaler, 0..training, sizes(self.period)))
                 };
@@ -228,8 +240,10 @@ impl Rolling {
                     let mut resolved = settings.resolve()?.sized(&known)?;
                     let needed = resolved.network.context().max(resolved.period);
                     let (_, windowed) = resolved.forecast(known)?;
+                    let members: HashMap<&str, &Member> =
+                        windowed.members().iter().map(|m| (m.series.name(), m)).collect();
                     let unit = |s: &Series| {
-                        let m = windowed.members().iter().find(|m| m.series.name() == s.name())?;
+                        let m = members.get(s.name())?;
                         let training = m.segments.rows(Segment::Train);
                         Some(Unit::of(&m.series, &m.scaler, training, sizes(self.period)))
                     };
@@ -305,9 +319,9 @@ impl Rolling {
         if !trained.map_err(|why| self.at(origin, why))? {
             return Ok(false);
         }
+        let begun: HashSet<&str> = places.iter().map(|i| self.panel.series()[*i].name()).collect();
         let rows = |s: &Series| {
-            let own = places.iter().any(|i| self.panel.series()[*i].name() == s.name());
-            if own { self.origins.known(origin, s) } else { 0 }
+            if begun.contains(s.name()) { self.origins.known(origin, s) } else { 0 }
         };
         let known = self.panel.known_at(rows)?;
         let predictor = match (&mut self.forecasters, &mut self.fit) {

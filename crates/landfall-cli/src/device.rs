@@ -1,7 +1,8 @@
 //! The device of a command.
 
 use crate::error::CliError;
-use landfall::{Engine, Error, OpError, Rule, World, cuda};
+use landfall::cuda::{self, Absence};
+use landfall::{Engine, Error, OpError, Rule, World};
 use landfall_train::run::{Device, RunError, SettingsError};
 
 /// What was made on a device, and where that is.
@@ -10,18 +11,34 @@ pub(crate) struct Placed<T> {
     /// The device; never `auto`.
     pub(crate) device: Device,
     /// Where `auto` was asked for: why it is that device.
-    pub(crate) why: Option<String>,
+    pub(crate) why: Option<Why>,
+}
+
+/// Why `auto` is a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// A GPU has all that is needed.
+    Complete,
+    /// There is no GPU here to compute on, which is nothing to speak of.
+    NoGpu,
+    /// A GPU lacks something.
+    Lacks(String),
 }
 
 impl<T> Placed<T> {
     /// The device in one line.
     pub(crate) fn line(&self) -> String {
-        line(self.device, self.why.as_deref())
+        line(self.device, self.why.as_ref())
+    }
+
+    /// The same, where it says more than that a computer without a GPU has none.
+    pub(crate) fn told(&self) -> Option<String> {
+        (self.why != Some(Why::NoGpu)).then(|| self.line())
     }
 }
 
 /// A device in one line, and why it is that one where it was chosen.
-pub(crate) fn line(device: Device, why: Option<&str>) -> String {
+pub(crate) fn line(device: Device, why: Option<&Why>) -> String {
     let what = match device {
         Device::Null => {
             "null: it checks and counts every launch and computes nothing, so there will be no results"
@@ -30,8 +47,9 @@ pub(crate) fn line(device: Device, why: Option<&str>) -> String {
         Device::Auto | Device::Cpu | Device::Cuda(_) => device.to_string(),
     };
     match why {
-        Some(why) => format!("device auto: {what} ({why})"),
-        None => format!("device {what}"),
+        Some(Why::Complete) => format!("device auto: {what} (all that it needs is there)"),
+        Some(Why::Lacks(why)) => format!("device auto: {what} ({why})"),
+        Some(Why::NoGpu) | None => format!("device {what}"),
     }
 }
 
@@ -54,7 +72,7 @@ pub(crate) fn on<T>(
     threads: Option<usize>,
     make: impl Fn(&Engine) -> Result<T, RunError>,
 ) -> Result<Placed<T>, CliError> {
-    let placed = |made, device, why: Option<String>| Placed { made, device, why };
+    let placed = |made, device, why: Option<Why>| Placed { made, device, why };
     let on_gpu = |ordinal| Engine::cuda(ordinal).map_err(RunError::from).and_then(|engine| make(&engine));
     match asked {
         Device::Cpu => Ok(placed(make(&cpu(threads)?)?, asked, None)),
@@ -65,9 +83,11 @@ pub(crate) fn on<T>(
             Err(other) => Err(other.into()),
         },
         Device::Auto => match on_gpu(0) {
-            Ok(made) => Ok(placed(made, Device::Cuda(0), Some("all that it needs is there".to_owned()))),
+            Ok(made) => Ok(placed(made, Device::Cuda(0), Some(Why::Complete))),
             Err(RunError::Engine(why)) if lacks(&why) => {
-                Ok(placed(make(&cpu(threads)?)?, Device::Cpu, Some(why.to_string())))
+                let none = matches!(why, Error::Absent(Absence::Feature | Absence::Driver));
+                let why = if none { Why::NoGpu } else { Why::Lacks(why.to_string()) };
+                Ok(placed(make(&cpu(threads)?)?, Device::Cpu, Some(why)))
             }
             Err(other) => Err(other.into()),
         },
@@ -101,7 +121,7 @@ fn lacks(why: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use landfall::cuda::{Absence, Version};
+    use landfall::cuda::Version;
     use landfall::{DType, DeviceKind};
 
     /// Each thing that can be missing is named by its own error, with what to do about it, in one line.

@@ -47,6 +47,10 @@ pub enum CliError {
     DataChanged { run: PathBuf, source_name: String, column: String },
     #[error("{}: its data holds series {now}, the run was trained on {before}; bring that data back, or start a new run", .run.display())]
     SeriesChanged { run: PathBuf, before: String, now: String },
+    #[error(
+        "two columns of the table would be called `{0}`: rename that column of the data, or ask for other levels (--interval, --no-interval)"
+    )]
+    NamedTwice(String),
     #[error("{} exists already; choose another file", .0.display())]
     OutExists(PathBuf),
     #[error("cannot write {}: {why}; choose another file", .path.display())]
@@ -116,7 +120,8 @@ impl CliError {
             | Self::Listen { .. }
             | Self::Token { .. }
             | Self::Open { .. }
-            | Self::Write { .. } => 2,
+            | Self::Write { .. }
+            | Self::NamedTwice(_) => 2,
         }
     }
 }

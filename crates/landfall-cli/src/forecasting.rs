@@ -2,7 +2,7 @@
 
 use crate::device::on;
 use crate::error::CliError;
-use landfall_train::data::{Fill, Future, Panel};
+use landfall_train::data::{DataError, Fill, Future, Panel};
 use landfall_train::models::Task;
 use landfall_train::run::{Data, Device, Forecast, Run, RunError, Weights};
 use landfall_train::train::Session;
@@ -22,7 +22,7 @@ pub fn series(run: &Run, data: &[PathBuf], fill: Option<Fill>) -> Result<Panel, 
     };
     // Refused before a session is made: it takes a moment.
     if let [only] = panel.series() {
-        only.last_rows(run.resolved().network.context())?;
+        run.check_rows(only)?;
     }
     Ok(panel)
 }
@@ -37,12 +37,39 @@ pub fn future(run: &Run, panel: &Panel, files: &[PathBuf]) -> Result<Option<Pane
     Ok(future)
 }
 
+/// The levels of the intervals of a forecast, in percent, and what has to be known of them. Those that the run was trained with
+/// are left out where there are no windows to take errors from.
+///
+/// # Errors
+/// [`RunError::TooFewErrors`] of levels that are asked for; series that are too short for the run's split.
+pub fn levels_ahead(
+    run: &Run,
+    (panel, known): (&Panel, Option<&Panel>),
+    asked: Option<&[f64]>,
+) -> Result<(Vec<f64>, Option<String>), CliError> {
+    let levels = run.interval_levels(asked)?;
+    if levels.is_empty() {
+        return Ok((levels, None));
+    }
+    let enough = run
+        .dataset(panel.clone())
+        .and_then(|(_, windowed)| run.enough_windows_ahead(&windowed, known, &levels));
+    match enough {
+        Ok(note) => Ok((levels, note)),
+        Err(
+            why @ (RunError::TooFewErrors { .. }
+            | RunError::Data(DataError::TooShort { .. } | DataError::AllTooShort { .. })),
+        ) if asked.is_none() => Ok((Vec::new(), Some(format!("the forecast has no intervals: {why}")))),
+        Err(why) => Err(why.into()),
+    }
+}
+
 /// A run with its weights on a device, ready to forecast.
 pub struct Predictor {
     run: Run,
     session: Session,
     weights: Weights,
-    device: String,
+    device: Option<String>,
 }
 
 impl Predictor {
@@ -52,13 +79,13 @@ impl Predictor {
     /// Weights that are not there or damaged; a device that is not there.
     pub fn new(run: Run, weights: Weights, device: Device, threads: Option<usize>) -> Result<Self, CliError> {
         let placed = on(device, threads, |engine| run.predictor(engine, weights))?;
-        Ok(Self { device: placed.line(), session: placed.made, weights, run })
+        Ok(Self { device: placed.told(), session: placed.made, weights, run })
     }
 
-    /// The device in one line, and why it is that one where it was chosen.
+    /// The device in one line, and why it is that one where it was chosen; nothing on a computer without a GPU.
     #[must_use]
-    pub fn device(&self) -> &str {
-        &self.device
+    pub fn device(&self) -> Option<&str> {
+        self.device.as_deref()
     }
 
     /// The run.

@@ -3,6 +3,7 @@
 use landfall_train::report::{bound_names, name_cell};
 use landfall_train::run::Forecast;
 use serde_json::json;
+use std::collections::HashSet;
 use std::path::Path;
 
 /// The forecasts of all series, and the cells that name their rows.
@@ -42,8 +43,8 @@ impl<'a> Table<'a> {
         self.forecasts.len() > 1
     }
 
-    /// All rows, with a header.
-    pub(crate) fn csv(&self) -> String {
+    /// The names of its columns.
+    fn header(&self) -> Vec<String> {
         let series = self.several().then_some("series");
         let header = series.into_iter().chain([self.label.as_str()]);
         let named = |column: &'a String| {
@@ -51,8 +52,17 @@ impl<'a> Table<'a> {
             let bounds = self.intervals.iter().flat_map(move |l| bound_names(column, *l));
             std::iter::once(column.clone()).chain(self.levels.iter().map(level)).chain(bounds)
         };
-        let header = header.map(str::to_owned).chain(self.columns.iter().flat_map(named)).map(|c| quoted(&c));
-        let mut text = header.collect::<Vec<_>>().join(",");
+        header.map(str::to_owned).chain(self.columns.iter().flat_map(named)).collect()
+    }
+
+    /// A name that two of its columns would have: that of a column of the data and of another's bound, as a rule.
+    pub(crate) fn named_twice(&self) -> Option<String> {
+        twice(&self.header())
+    }
+
+    /// All rows, with a header.
+    pub(crate) fn csv(&self) -> String {
+        let mut text = self.header().iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",");
         text.push('\n');
         for (forecast, rows) in self.forecasts.iter().zip(&self.rows) {
             for (i, row) in rows.iter().enumerate() {
@@ -63,10 +73,15 @@ impl<'a> Table<'a> {
                 text.push_str(&quoted(row));
                 for (c, column) in forecast.values.iter().enumerate() {
                     let quantiles = forecast.quantiles.get(c).into_iter().flatten();
-                    let bounds = forecast.intervals.get(c).into_iter().flatten().flatten();
-                    for cells in std::iter::once(column).chain(quantiles).chain(bounds) {
+                    for cells in std::iter::once(column).chain(quantiles) {
                         // The shortest digits that read back as the same number.
                         text.push_str(&format!(",{:?}", cells.get(i).copied().unwrap_or(f64::NAN)));
+                    }
+                    let bounds: Vec<_> = forecast.intervals.get(c).into_iter().flatten().flatten().collect();
+                    for which in 0..2 * self.intervals.len() {
+                        // A bound that is not known is an empty cell.
+                        let bound = bounds.get(which).and_then(|b| b.get(i)).filter(|b| b.is_finite());
+                        text.push_str(&bound.map_or_else(|| ",".to_owned(), |b| format!(",{b:?}")));
                     }
                 }
                 text.push('\n');
@@ -159,6 +174,12 @@ impl Labels {
     pub(crate) fn dated(&self) -> bool {
         self.label != "step"
     }
+}
+
+/// A name that stands twice among these.
+pub(crate) fn twice(names: &[String]) -> Option<String> {
+    let mut seen = HashSet::with_capacity(names.len());
+    names.iter().find(|name| !seen.insert(name.as_str())).cloned()
 }
 
 /// A name as a cell of a CSV.

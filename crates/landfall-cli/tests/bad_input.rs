@@ -72,8 +72,15 @@ fn numbers_out_of_range() {
             "--epochs 3 --max-steps 3",
             "--epochs 3 and --max-steps 3: both say how long the run is; leave one of them out",
         ),
-        ("--split 0.5,0.5", "split `0.5,0.5` cannot be read; write `ett` or three ratios as `0.7,0.1,0.2`"),
-        ("--split 0.5,0.1,0.1", "split 0.5,0.1,0.1: each ratio must be above 0 and their sum 1 (it is 0.7)"),
+        (
+            "--split 0.5,0.5",
+            "split `0.5,0.5` cannot be read; write three ratios as `0.7,0.1,0.2`, `last` or `last:24` for the last rows as the test \
+             rows, or `ett`",
+        ),
+        (
+            "--split 0.5,0.1,0.1",
+            "split 0.5,0.1,0.1: the ratios must sum to 1, and their sum is 0.7; correct them",
+        ),
         ("--fill mean", "no fill `mean`; choose from previous, linear, zero"),
     ] {
         let given = flags.split(' ').next().expect("a flag");

@@ -65,26 +65,26 @@ fn without_a_gpu_cuda_is_refused_by_every_command() {
 }
 
 #[test]
-fn auto_says_why_it_is_the_processor() {
-    let Some(why) = absent() else { return };
+fn without_a_gpu_auto_is_the_processor_without_a_word() {
+    if absent().is_none() {
+        return;
+    }
     let f = folder();
-    let line = format!("device auto: cpu ({why})");
     let ran = f.runs(&format!("{SMALL} --max-steps 1 --out run"));
-    assert!(ran.out.lines().any(|l| l == line), "{}", ran.out);
+    assert!(!ran.out.contains("device"), "{}", ran.out);
     let configuration = f.read("run/config.toml");
     for key in ["device = \"auto\"", "computed-on = \"cpu\""] {
         assert!(configuration.lines().any(|l| l == key), "{configuration}");
     }
-    for command in [
-        "evaluate run",
-        "forecast run",
-        "bench --rows softmax/25600x5 --peers none --samples 1 --seconds 0.01",
-    ] {
+    for command in ["evaluate run", "forecast run"] {
         let ran = f.runs(command);
-        assert!(ran.err.lines().any(|l| l == line), "{command}: {}", ran.err);
+        assert_eq!(ran.err, "", "{command}");
     }
+    // Where a device is what is asked about, it is named.
+    let ran = f.runs("bench --rows softmax/25600x5 --peers none --samples 1 --seconds 0.01");
+    assert!(ran.err.lines().any(|l| l == "device cpu"), "{}", ran.err);
     let ran = f.runs("plan --context 48 --horizon 8 --batch 4 --device auto");
-    assert!(ran.out.contains(&line), "{}", ran.out);
+    assert!(ran.out.contains("device cpu"), "{}", ran.out);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::output::{self, Origins as Shown, digits};
 use crate::signals::Stop;
 use file::File;
 use landfall_train::backtest::{Errors, Of, Record, Scored};
-use landfall_train::data::{Cutoff, OriginRange, Origins, Panel, Series};
+use landfall_train::data::{Cutoff, OriginRange, Origins, Panel, Series, few};
 use landfall_train::report::{self, BacktestFacts};
 use landfall_train::run::{Data, Device, Run, RunError, Settings, SettingsError, Weights};
 use serde_json::json;
@@ -105,7 +105,7 @@ fn of_run(args: &Args, path: &Path) -> Result<Subject, CliError> {
     let seen = data.is_empty().then(|| panel.series().iter().map(before_test).collect());
     let predictor =
         Predictor::new(run, Weights::Best, computing, threads).map_err(|why| unvalidated(why, path))?;
-    let device = Some(predictor.device().to_owned());
+    let device = predictor.device().map(str::to_owned);
     let forecasters = Forecasters::Of(Box::new(predictor));
     Ok(Subject { name, panel, forecasters, horizon, seen, notes, device })
 }
@@ -235,8 +235,9 @@ fn go(
         let why = "no series has a forecast from any origin";
         return Err(CliError::Needed("a longer series, or other origins", why));
     };
-    let notes = [notes, rolling.left_out()].concat();
-    note_all(&rolling.left_out());
+    let left_out = few(&rolling.left_out());
+    note_all(&left_out);
+    let notes = [notes, left_out].concat();
     results(args, &name, &rolling, &record)?;
     if let Some(path) = &args.report {
         let facts = facts(args, &name, &mut rolling, notes);

@@ -6,7 +6,7 @@ use crate::device::on;
 use crate::error::CliError;
 use crate::output;
 use landfall_train::data::{
-    Baseline, Metrics, Panel, QuantileScores, ReadOptions, Segment, Split, WindowedPanel, baseline,
+    Baseline, Metrics, Panel, QuantileScores, ReadOptions, Segment, Split, WindowedPanel, baseline, few,
 };
 use landfall_train::run::{
     BaselineRecord, ColumnRecord, Data, EvaluationRecord, IntervalRecord, Intervals, QuantileRecord, Run,
@@ -86,7 +86,7 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         Data::Series(panel) => {
             let notes = panel.notices().to_vec();
             let (dataset, panel) = run.dataset(panel)?;
-            let notes = [&notes, panel.left_out()].concat();
+            let notes = [notes, few(panel.left_out())].concat();
             (dataset, args.segment, Units::of(&panel), notes, Some(Arc::new(panel)))
         }
         Data::Tokens(data) => {
@@ -111,7 +111,7 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         given => run.interval_levels(given.as_deref())?,
     };
     match (&panel, &args.interval) {
-        (Some(panel), _) => run.enough_windows(panel, &levels)?,
+        (Some(panel), _) => note_all(&run.enough_windows(panel, &levels)?),
         (None, Some(_)) => {
             let other = path.display().to_string();
             let why = "this run forecasts no rows of a series; leave it out";
@@ -121,7 +121,7 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     }
     let placed =
         on(args.with.device, args.with.threads, |engine| run.session(engine, &dataset, args.with.weights))?;
-    output::note(&placed.line());
+    placed.told().iter().for_each(|device| output::note(device));
     let mut session = placed.made;
     let engine = session.engine.clone();
     let step = run.resolved().steps(&session);
@@ -173,7 +173,8 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
         Some(target) => panel.with_targets(target)?,
         None => panel,
     };
-    let (context, horizon) = (args.context.unwrap_or(336), args.horizon.unwrap_or(96));
+    let (context, horizon) = (args.context.unwrap_or(kind.period()), args.horizon.unwrap_or(96));
+    let split = split.with_horizon(horizon);
     let notes = panel.notices().to_vec();
     let panel = Arc::new(WindowedPanel::fit(panel, split, context, horizon)?);
     let (parts, targets, batch) = (panel.parts(args.segment), panel.targets(), args.batch.unwrap_or(128));
@@ -183,7 +184,7 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
         Ok(SeriesRecord { name: part.series.name().to_owned(), windows: s.windows, mse: s.mse, mae: s.mae })
     });
     let series = each.collect::<Result<Vec<_>, landfall_train::data::DataError>>()?;
-    note_all(notes.iter().chain(panel.left_out()));
+    note_all(notes.iter().chain(&few(panel.left_out())));
     let mut intervals = None;
     if let Some(levels) = &args.interval {
         interval_levels(levels).map_err(RunError::from)?;
@@ -272,6 +273,9 @@ fn print(name: &str, r: &EvaluationRecord, units: &str, json: bool) -> Result<()
     }
     if !r.intervals.is_empty() {
         output::line(&format!("\n{}", output::table(&super::interval_rows("the forecast", r, units))))?;
+        for remark in r.coverage_remarks() {
+            output::line(&format!("\n{remark}"))?;
+        }
         if let Some(why) = super::no_baseline_intervals(r) {
             output::line(&format!("\n{why}"))?;
         }

@@ -3,10 +3,10 @@
 use super::{fill, note_all};
 use crate::args::Forecast as Args;
 use crate::error::CliError;
-use crate::forecasting::{Predictor, future, series};
+use crate::forecasting::{Predictor, future, levels_ahead, series};
 use crate::output;
 use crate::table::Table;
-use landfall_train::data::{Cutoff, Future, Panel};
+use landfall_train::data::{Cutoff, Future, Panel, few};
 use landfall_train::files;
 use landfall_train::report::plot;
 use landfall_train::run::{Forecast, Run};
@@ -29,25 +29,26 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         }
         None => (panel, Vec::new()),
     };
-    note_all(&left_out);
+    note_all(&few(&left_out));
     // Intervals are made of windows of the whole series, which end with a known row.
     let past = (whole.as_ref().unwrap_or(&panel), whole.as_ref().map(|_| &panel));
-    let intervals = run.interval_levels(args.interval.as_deref())?;
-    if !intervals.is_empty() {
-        run.enough_windows_ahead(&run.dataset(past.0.clone())?.1, past.1, &intervals)?;
-    }
+    let (intervals, note) = match args.no_interval {
+        true => (Vec::new(), None),
+        false => levels_ahead(&run, past, args.interval.as_deref())?,
+    };
+    note_all(&note);
     let given = match (args.future.is_empty(), &whole) {
         (true, Some(_)) => None,
         _ => future(&run, &panel, &args.future)?,
     };
     let unread = given.is_some() && !run.needs_future();
     let mut predictor = Predictor::new(run, args.with.weights, args.with.device, args.with.threads)?;
-    output::note(predictor.device());
+    predictor.device().iter().for_each(|device| output::note(device));
     let ahead = given.as_ref().map(Future::Rows).or(whole.as_ref().map(Future::Longer));
     let (mut forecasts, left_out) = predictor.forecast(&panel, ahead)?;
     predictor.add_intervals(past, &intervals, &mut forecasts)?;
     let of_future = given.iter().flat_map(Panel::notices).map(|note| format!("the future: {note}"));
-    note_all(panel.notices().iter().chain(&of_future.collect::<Vec<_>>()).chain(&left_out));
+    note_all(panel.notices().iter().chain(&of_future.collect::<Vec<_>>()).chain(&few(&left_out)));
     if let (true, Some(forecaster)) = (unread, predictor.run().forecaster()) {
         output::note(&format!(
             "{} was chosen to forecast, and reads no covariates: --future changes nothing",
@@ -58,6 +59,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let horizon = run.resolved().network.horizon();
     let columns = panel.columns().get(..run.targets()).unwrap_or_default();
     let table = Table::new(&forecasts, columns, (run.levels(), &intervals), horizon);
+    let writes_csv = args.out.is_some() || !(args.with.json || args.plot);
+    if let Some(name) = table.named_twice().filter(|_| writes_csv) {
+        return Err(CliError::NamedTwice(name));
+    }
     if let Some(note) = table.note() {
         output::note(&format!("note: {note}"));
     }
@@ -74,13 +79,23 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         None if args.plot => Ok(()),
         None => output::data(table.csv().trim_end()),
         Some(path) => {
-            let (source, path) = (panel.source(), path.display());
+            let path = path.display();
             let after = match (&args.at, panel.series()) {
                 (Some(_), [first, ..]) => first.label(first.rows() - 1),
                 _ => "the last".to_owned(),
             };
+            let source = source(&forecasts);
             output::line(&format!("{horizon} rows after {after} of {source} are in {path}"))
         }
+    }
+}
+
+/// What forecasts are of, in short.
+fn source(forecasts: &[Forecast]) -> String {
+    let first = forecasts.first().map_or("", |first| first.context.source());
+    match forecasts.len() {
+        2.. => format!("{first} and {} more series", forecasts.len() - 1),
+        _ => first.to_owned(),
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Import) -> Result<(), CliError> {
         network.context(),
         network.horizon()
     ))?;
-    output::line(&line(ready.device(), ready.chosen.as_deref()))?;
+    output::line(&line(ready.device(), ready.chosen.as_ref()))?;
     let begun = ready.begin()?;
     let path = begun.path().to_owned();
     let finished = begun.import()?;

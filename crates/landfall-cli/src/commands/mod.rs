@@ -95,8 +95,25 @@ fn series_rows(r: &EvaluationRecord, units: &str) -> Vec<Vec<String>> {
     let row = |s: &SeriesRecord| {
         vec![s.name.clone(), s.windows.to_string(), output::digits(s.mse), output::digits(s.mae)]
     };
-    std::iter::once(header).chain(r.series.iter().map(row)).collect()
+    let mut rows = vec![header];
+    if r.series.len() <= SHOWN {
+        rows.extend(r.series.iter().map(row));
+        return rows;
+    }
+    let mut sorted: Vec<&SeriesRecord> = r.series.iter().collect();
+    sorted.sort_by(|a, b| b.mse.total_cmp(&a.mse));
+    rows.extend(sorted.iter().take(LARGEST).map(|s| row(s)));
+    let rest = &sorted[LARGEST..];
+    let middle = rest[rest.len() / 2];
+    let windows = rest.iter().map(|s| s.windows).sum::<usize>().to_string();
+    let name = format!("{} more, the median", rest.len());
+    rows.push(vec![name, windows, output::digits(middle.mse), output::digits(middle.mae)]);
+    rows
 }
+
+/// Series whose errors are all printed; of more, those of the largest errors are, and the median of the others.
+const SHOWN: usize = 12;
+const LARGEST: usize = 6;
 
 /// The headings of [`metric_cells`].
 const METRICS: [&str; 4] = ["RMSE", "MASE", "sMAPE", "R²"];

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     // Refused before a session is made: it takes a moment.
     let data = run.unlabelled(&args.data)?;
     let placed = on(args.with.device, args.with.threads, |engine| run.predictor(engine, args.with.weights))?;
-    output::note(&placed.line());
+    placed.told().iter().for_each(|device| output::note(device));
     let mut session = placed.made;
     let prediction = run.classes(&mut session, data)?;
     let text = csv(&prediction);

@@ -1,6 +1,7 @@
 //! `landfall evaluate --predictions`: a file with the forecast of every test window.
 
 use crate::error::CliError;
+use crate::table::twice;
 use landfall_train::data::{WindowForecast, WindowedPanel};
 use landfall_train::files::Draft;
 use landfall_train::report::{PredictedColumns, Predictions, Windows};
@@ -23,10 +24,13 @@ pub(super) fn write(
     if path.exists() {
         return Err(CliError::OutExists(path.to_owned()));
     }
-    let mut draft = Draft::of(path).map_err(failed)?;
     let bands = intervals.map_or(&[][..], Intervals::levels);
-    let series = panel.members().iter().map(|m| &m.series).collect();
+    let series: Vec<_> = panel.members().iter().map(|m| &m.series).collect();
     let columns = PredictedColumns { targets: panel.targets(), levels, bands };
+    if let Some(name) = twice(&Windows::Numbers.header(&series, columns)) {
+        return Err(CliError::NamedTwice(name));
+    }
+    let mut draft = Draft::of(path).map_err(failed)?;
     let table = Predictions::new(BufWriter::new(&mut draft), series, columns, Windows::Numbers);
     let mut table = table.map_err(failed)?;
     let mut rolling = intervals.map(|of| of.rolling(panel));

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 fn make(args: &Args, run: &Run, dataset: &Dataset, subject: Subject<'_>) -> Result<Report, CliError> {
     let placed =
         on(args.with.device, args.with.threads, |engine| run.session(engine, dataset, args.with.weights))?;
-    output::note(&placed.line());
+    placed.told().iter().for_each(|device| output::note(device));
     let mut session = placed.made;
     let levels = run.interval_levels(args.interval.as_deref())?;
     Report::of(run, &mut session, subject, (args.with.weights, &levels)).map_err(CliError::During)

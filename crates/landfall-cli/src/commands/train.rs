@@ -5,7 +5,7 @@ pub(super) mod results;
 
 use super::note_all;
 use crate::args::Train;
-use crate::device::line;
+use crate::device::{Why, line};
 use crate::error::CliError;
 use crate::forecasting::series;
 use crate::output::{self, Watch};
@@ -155,7 +155,6 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
     };
     output::line(&data)?;
     note_all(&ready.notes);
-    let parameters = session.model().parameters().count();
     let preset = s.preset.as_deref().unwrap_or_default();
     let (sizes, unit) = match n.task() {
         Task::Forecast | Task::Regress => {
@@ -163,15 +162,23 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         }
         Task::Classify => (format!("{} features, {} classes", n.context(), n.horizon()), "samples"),
     };
-    output::line(&format!(
-        "model {preset}: {parameters} trainable parameters, {sizes}; {} steps of {} {unit}, {} an epoch; \
-         configuration {}",
-        resolved.steps(session),
-        session.options().batch,
-        session.steps_per_epoch(),
-        s.hash()?
-    ))?;
-    output::line(&line(ready.device(), ready.chosen.as_deref()))
+    let how = match (resolved.untested, resolved.trains()) {
+        (true, _) => "no network is trained".to_owned(),
+        (false, false) => "ridge regression, in no steps".to_owned(),
+        (false, true) => format!(
+            "{} trainable parameters; {} steps of {} {unit}{}, {} an epoch",
+            session.model().parameters().count(),
+            resolved.steps(session),
+            session.options().batch,
+            if session.is_by_column() { " of one column" } else { "" },
+            session.steps_per_epoch(),
+        ),
+    };
+    output::line(&format!("model {preset}: {sizes}; {how}; configuration {}", s.hash()?))?;
+    if ready.chosen == Some(Why::NoGpu) {
+        return Ok(());
+    }
+    output::line(&line(ready.device(), ready.chosen.as_ref()))
 }
 
 fn count_only(mut ready: Ready, json: bool) -> Result<u8, CliError> {

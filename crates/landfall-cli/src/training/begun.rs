@@ -109,7 +109,7 @@ impl Trained {
         if let (Some(choice), Comparison::Series(panel)) = (&choice, &comparison) {
             made = chosen(&mut resolved, &mut session, panel, choice, &mut folder, stop)?;
             let Some(chosen) = &made else { return Ok(Ended::Interrupted { step: steps }) };
-            records = vec![chosen.forecast.clone()];
+            records = chosen.tested.iter().map(|tested| tested.forecast.clone()).collect();
         }
         Ok(Ended::Done(Finished { resolved, session, comparison, chosen: made, records, steps }))
     }

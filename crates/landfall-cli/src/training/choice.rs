@@ -14,9 +14,15 @@ use std::sync::Arc;
 /// What was chosen, with its errors on the test windows.
 pub(crate) struct Chosen {
     pub(crate) choice: Choice,
-    /// Errors of what the run forecasts with.
+    /// Its errors; none where there is no window that tests.
+    pub(crate) tested: Option<Tested>,
+}
+
+/// Errors on the test windows.
+pub(crate) struct Tested {
+    /// Those of what the run forecasts with.
     pub(crate) forecast: EvaluationRecord,
-    /// Errors of its network on its own.
+    /// Those of its network on its own.
     pub(crate) network: EvaluationRecord,
 }
 
@@ -35,6 +41,9 @@ pub(super) fn chosen(
     folder.write("choice.json", &format!("{}\n", json!(choice))).map_err(CliError::During)?;
     let configuration = resolved.settings.to_toml_in(folder.path())?;
     folder.write("config.toml", &configuration).map_err(CliError::During)?;
+    if !panel.is_tested() {
+        return Ok(Some(Chosen { choice, tested: None }));
+    }
     let run = Run::open(folder.path())?;
     let mut own;
     let session = if choice.forecaster.ridge.is_some() {
@@ -59,7 +68,7 @@ pub(super) fn chosen(
     let mut network = record(&network);
     test.add_to(&mut network, session, None).map_err(CliError::During)?;
     folder.log(&forecast).map_err(CliError::During)?;
-    Ok(Some(Chosen { choice, forecast, network }))
+    Ok(Some(Chosen { choice, tested: Some(Tested { forecast, network }) }))
 }
 
 /// The scores of a run's intervals on the test windows.

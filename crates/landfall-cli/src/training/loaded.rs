@@ -6,7 +6,7 @@ use crate::error::CliError;
 use landfall::World;
 use landfall::tune::{Cache, Tuned, tune};
 use landfall_train::choice::Plan;
-use landfall_train::data::{Panel, Summary};
+use landfall_train::data::{Panel, Summary, few};
 use landfall_train::pretrained::Pretrained;
 use landfall_train::run::{Data, Device, Resolved, RunError, Settings};
 use landfall_train::train::{Dataset, Session};
@@ -44,12 +44,12 @@ pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>, world: &World)
                 let (mut dataset, panel) = resolved.forecast(panel)?;
                 // From here on covariates are read from the dataset; before it is divided, which takes its size again.
                 let panel = panel.without_covariates()?;
-                let left_out = panel.left_out().to_vec();
+                let notes = [few(panel.left_out()), resolved.notes.clone()].concat();
                 if resolved.is_default_recipe() {
-                    let (folds, planned) = resolved.planned(&dataset, &panel)?;
+                    let (folds, planned) = resolved.planned(&dataset, &panel);
                     (plan, dataset) = (Some(folds), planned);
                 }
-                (dataset, Comparison::Series(Arc::new(panel)), left_out)
+                (dataset, Comparison::Series(Arc::new(panel)), notes)
             }
             Data::Tokens(data) => {
                 let (dataset, data) = resolved.classify(data)?;

@@ -1,6 +1,7 @@
 //! The results of a run as one object of JSON.
 
 use super::begun::Finished;
+use super::choice::Tested;
 use super::comparison::Comparison;
 use landfall_train::data::Metrics;
 use landfall_train::run::EvaluationRecord;
@@ -16,7 +17,11 @@ impl Finished {
         if let Some(c) = &self.chosen {
             object["winner"] = json!(c.choice.winner.name);
             object["forecaster"] = json!(c.choice.forecaster);
-            object["network"] = json!({"name": c.choice.forecaster.network.name(), "mse": c.network.mse, "mae": c.network.mae});
+            if let Some(Tested { network, .. }) = &c.tested {
+                let name = c.choice.forecaster.network.name();
+                object["network"] = json!({"name": name, "mse": network.mse, "mae": network.mae});
+            }
+            object["tested"] = json!(c.tested.is_some());
             object["choice"] = json!({
                 "rolling": c.choice.rolling,
                 "validation_windows": c.choice.validation_windows,

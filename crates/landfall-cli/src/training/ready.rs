@@ -4,7 +4,7 @@ use super::begun::Begun;
 use super::comparison::Comparison;
 use super::loaded::{Loaded, load, start_of, tune_of};
 use super::unchanged::{samples_unchanged, unchanged};
-use crate::device::Placed;
+use crate::device::{Placed, Why};
 use crate::error::CliError;
 use landfall::World;
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
@@ -12,7 +12,7 @@ use landfall_train::choice::Plan;
 use landfall_train::data::{Panel, Segment, Summary, WindowedPanel};
 use landfall_train::run::{
     CheckpointEvery, Device, FitOptions, KEPT_DATA, KEPT_FRAME, OneOrMore, Resolved, Run, RunError,
-    RunFolder, RunLock, Settings, TestScoring, Units, complete, enough,
+    RunFolder, RunLock, Settings, TestScoring, Units, complete, enough, without_intervals,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
@@ -50,7 +50,7 @@ pub struct Ready {
     /// How a forecaster will be chosen, and on which data.
     pub(super) choice: Option<(Plan, Dataset)>,
     /// Why `auto` chose the device that it did.
-    pub(crate) chosen: Option<String>,
+    pub(crate) chosen: Option<Why>,
     /// What was read of a series.
     pub(crate) summary: Option<Summary>,
     /// What else a person has to know.
@@ -167,7 +167,7 @@ impl Ready {
             load(&mut resolved, panel, world)?;
         let Placed { made: mut session, device, why: chosen } = placed;
         if let (Comparison::Series(panel), Some(levels)) = (&comparison, &resolved.settings.interval) {
-            enough_for(levels, panel, plan.as_ref())?;
+            notes.extend(enough_for(levels, panel, plan.as_ref())?);
         }
         if tuned {
             let engine = session.engine.clone();
@@ -319,14 +319,22 @@ fn same_step(world: &World, from: &Progress) -> Result<(), CliError> {
     agreed.map_err(|fault| RunError::from(landfall::Error::from(fault)).into())
 }
 
-/// Refuses intervals for which too few windows are held out of training: validation's, or those of rolling origins.
-fn enough_for(levels: &[f64], panel: &WindowedPanel, plan: Option<&Plan>) -> Result<(), RunError> {
-    for (i, member) in panel.members().iter().enumerate() {
+/// Refuses intervals for which too few windows of all series are held out of training: validation's, or those of rolling
+/// origins; says which series have too few. Of a run that tests nothing no interval is made.
+fn enough_for(
+    levels: &[f64],
+    panel: &WindowedPanel,
+    plan: Option<&Plan>,
+) -> Result<Option<String>, RunError> {
+    if !panel.is_tested() {
+        return Ok((!levels.is_empty()).then(|| "without windows to test there are no intervals".to_owned()));
+    }
+    let found = panel.members().iter().enumerate().map(|(i, member)| {
         let scored = |plan: &Plan| {
             plan.folds.iter().filter_map(|fold| fold.score.get(i)).map(Range::len).sum::<usize>()
         };
-        let found = plan.map_or(member.segments.windows(Segment::Validation).count(), scored);
-        enough(member.series.name(), found, levels)?;
-    }
-    Ok(())
+        let windows = plan.map_or(member.segments.windows(Segment::Validation).count(), scored);
+        (member.series.name(), windows)
+    });
+    Ok(without_intervals(&enough(found, levels)?, levels))
 }

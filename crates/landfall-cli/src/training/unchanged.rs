@@ -13,13 +13,13 @@ pub(super) fn unchanged(
     settings: &Settings,
 ) -> Result<(), CliError> {
     let (run, was) = (path.to_owned(), stored.scalers());
-    let names = || now.members().iter().map(|m| m.series.name());
-    if was.len() != now.members().len() || !was.iter().map(|(name, _)| name.as_str()).eq(names()) {
+    let tables = settings.scaler.as_deref().unwrap_or_default();
+    let names = || tables.iter().map(|table| table.series.as_str());
+    if !was.iter().map(|(name, _)| name.as_str()).eq(names()) {
         let (before, now) =
             (was.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names().collect::<Vec<_>>());
         return Err(CliError::SeriesChanged { run, before: before.join(", "), now: now.join(", ") });
     }
-    let tables = settings.scaler.as_deref().unwrap_or_default();
     for (((_, was), m), table) in was.iter().zip(now.members()).zip(tables) {
         let same =
             |c: &usize| table.mean.get(*c) == was.mean().get(*c) && table.std.get(*c) == was.std().get(*c);

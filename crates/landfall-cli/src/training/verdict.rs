@@ -17,6 +17,10 @@ impl Finished {
         let mut lines: Vec<String> = self.unbeaten().into_iter().collect();
         if let Some(c) = &self.chosen {
             lines.extend(chosen_lines(&c.choice));
+            lines.extend(self.unread(&c.choice));
+            if c.tested.is_none() {
+                lines.push("Nothing was tested: there are too few rows for it.".to_owned());
+            }
         }
         if let Some(last) = self.records.last()
             && last.windows < FEW_WINDOWS
@@ -29,6 +33,19 @@ impl Finished {
             ));
         }
         lines
+    }
+
+    /// That what forecasts reads no covariates, where there are some.
+    fn unread(&self, c: &Choice) -> Option<String> {
+        let covariates = self.resolved.columns().covariates();
+        let reads = c.forecaster.ridge.is_none() && c.forecaster.share > 0.0;
+        (covariates && !reads).then(|| {
+            format!(
+                "{} reads no covariates, so that they have no part in the forecast: by the errors above no network that reads them \
+                 was better.",
+                c.winner.name
+            )
+        })
     }
 
     /// That a baseline is as good as the forecast on the test windows, where one is, and what to try.
@@ -60,6 +77,9 @@ impl Finished {
 
 /// What was chosen, by what, and by how much.
 fn chosen_lines(c: &Choice) -> Vec<String> {
+    if c.windows == 0 {
+        return vec![format!("Forecaster: {}, for want of a window to choose by.", c.winner.name)];
+    }
     let by = if c.rolling {
         format!(
             "rolling origins before the test rows, {} windows in all (validation has {}, at least {MIN_WINDOWS} are needed)",

@@ -47,6 +47,12 @@ impl Fold {
         })
     }
 
+    /// Whether it has windows to fit networks on, and does not score baselines alone.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        Self::windows(&self.fit) > 0
+    }
+
     fn windows(starts: &[Range<usize>]) -> usize {
         starts.iter().map(ExactSizeIterator::len).sum()
     }
@@ -70,6 +76,8 @@ pub struct Plan {
     pub validation: usize,
     /// What the chosen network is fit on in the end: all windows before the test rows.
     pub all: Vec<Range<usize>>,
+    /// Whether each window that is scored has a season before it.
+    pub seasonal: bool,
 }
 
 impl Plan {
@@ -78,9 +86,19 @@ impl Plan {
     ///
     /// With rolling origins, the rows before the test part are cut in half, and the second half in three blocks. For each
     /// block networks are fit on windows before it and scored on windows whose first predicted row lies in it. So a choice
-    /// never sees a test row, and never scores a row that the network was fit on.
+    /// never sees a test row, and never scores a row that the network was fit on. Where no block has room for that, one fold
+    /// without windows to fit on scores the baselines on all windows before the test rows. Where no window has a season before
+    /// it, there are the windows without one.
     #[must_use]
     pub fn new(panel: &WindowedPanel, history: usize) -> Self {
+        let seasonal = Self::with_history(panel, history);
+        match seasonal.scored() {
+            0 => Self { seasonal: false, ..Self::with_history(panel, 0) },
+            _ => seasonal,
+        }
+    }
+
+    fn with_history(panel: &WindowedPanel, history: usize) -> Self {
         let windows = |segment| -> Vec<Range<usize>> {
             panel.members().iter().map(|m| m.segments.windows(segment).starts()).collect()
         };
@@ -103,12 +121,27 @@ impl Plan {
             };
             let score = panel.members().iter().zip(validation).map(later).collect();
             let folds = vec![Fold { fit: train, score }];
-            return Self { folds, rolling: false, validation: most, all };
+            return Self { folds, rolling: false, validation: most, all, seasonal: true };
         }
         let folds: Vec<Fold> = (0..BLOCKS).map(|block| rolling(panel, history, block)).collect();
         let sound = |f: &Fold| Fold::windows(&f.fit) >= MIN_FIT && Fold::windows(&f.score) > 0;
-        let folds = folds.into_iter().filter(sound).collect();
-        Self { folds, rolling: true, validation: most, all }
+        let mut folds: Vec<Fold> = folds.into_iter().filter(sound).collect();
+        if folds.is_empty() {
+            let after = |(m, starts): (&Member, &Range<usize>)| {
+                let context = m.segments.windows(Segment::Train).context();
+                starts.start.max(history.saturating_sub(context)).min(starts.end)..starts.end
+            };
+            let score: Vec<Range<usize>> = panel.members().iter().zip(&all).map(after).collect();
+            let fit = vec![0..0; score.len()];
+            folds.extend((Fold::windows(&score) > 0).then_some(Fold { fit, score }));
+        }
+        Self { folds, rolling: true, validation: most, all, seasonal: true }
+    }
+
+    /// Whether networks are scored, and not baselines alone.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        self.folds.iter().any(Fold::fits)
     }
 
     /// Windows that candidates are scored on.
@@ -146,7 +179,7 @@ fn rolling(panel: &WindowedPanel, history: usize, block: usize) -> Fold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Panel, Series, Split, Validation};
+    use crate::data::{Panel, Scaling, Series, Split, Validation};
 
     fn panel(rows: &[usize], context: usize, horizon: usize) -> WindowedPanel {
         let one = |(i, &rows): (usize, &usize)| {
@@ -155,7 +188,8 @@ mod tests {
         };
         let panel = Panel::new(rows.iter().enumerate().map(one).collect()).expect("series");
         let split = Split::ratio(0.7, 0.1, 0.2).expect("a partition");
-        WindowedPanel::fit_with(panel, split, (context, horizon), Validation::Optional).expect("windows")
+        WindowedPanel::fit_with(panel, split, (context, horizon), (Validation::Optional, Scaling::Standard))
+            .expect("windows")
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::folds::Origin;
 use super::ridge::{Fit, Gram, product};
-use crate::data::WindowedPanel;
+use crate::data::{Prior, WindowedPanel};
 use crate::models::{DLinearConfig, ModelConfig, NLinearConfig};
 use crate::train::{Dataset, Session};
 use landfall::{DType, Engine, Error, HostTensor, Spec};
@@ -95,7 +95,8 @@ impl Linear {
         }
     }
 
-    /// Fits it to these windows of the target columns, once for each strength.
+    /// Fits it to these windows of the target columns, once for each strength. `priors` are those of each series and target
+    /// column: windows that keep their value are forecast by that, and so no network is fit to them.
     ///
     /// # Errors
     /// Not enough memory.
@@ -103,7 +104,7 @@ impl Linear {
         self,
         engine: &Engine,
         dataset: &Dataset,
-        origins: &[Origin],
+        (origins, priors): (&[Origin], &[Prior]),
         strengths: &[f64],
     ) -> Result<Vec<Fit>, Error> {
         let (context, horizon) = self.sizes();
@@ -117,6 +118,9 @@ impl Linear {
             // Columns begin at different windows, so that a sample of few windows still holds most of them.
             for origin in origins.iter().skip(column % every).step_by(every) {
                 let window = &values[origin.at - context..origin.at];
+                if priors[origin.series * targets + column].kept(window).is_some() {
+                    continue;
+                }
                 self.of(window, &mut rows);
                 let level = self.level(window);
                 rows.extend(values[origin.at..origin.at + horizon].iter().map(|&y| f64::from(y) - level));

@@ -1,7 +1,7 @@
 //! Errors of candidates on the same windows: baselines, networks, and the mean of a network and a baseline.
 
 use super::folds::Origin;
-use crate::data::Baseline;
+use crate::data::{Baseline, Prior};
 use crate::train::Dataset;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct Candidate {
     pub network: Option<usize>,
     /// The baseline; none for a network alone.
     pub baseline: Option<Baseline>,
-    /// Mean squared error over all scored windows, steps and target columns, scaled.
+    /// Mean over series and target columns of the mean squared error over scored windows and steps, scaled.
     pub mse: f64,
 }
 
@@ -27,31 +27,62 @@ pub struct Winner {
     pub baseline: Candidate,
 }
 
-/// Sums of squared errors.
+/// Sums of squared errors, each kept for every series and target column: a series with many windows, or with large errors in
+/// them, has no more say in the choice than another.
 #[derive(Debug, Clone)]
 pub struct Tally<'a> {
     dataset: &'a Dataset,
     horizon: usize,
+    /// Rows of a window that a network sees.
+    context: usize,
     baselines: Vec<Baseline>,
-    /// Smallest scaled value that a forecast may have, for each series and target column.
-    floors: Vec<f64>,
-    /// Of each baseline: sum and number of values.
-    alone: Vec<(f64, usize)>,
-    /// Of each network: the sum on its own, then those of the mean with each baseline; number of values.
-    networks: Vec<(Vec<f64>, usize)>,
+    /// What is known of the forecasts of each series and target column.
+    priors: Vec<Prior>,
+    /// Of each baseline: sum and number of values of each series and column.
+    alone: Vec<Vec<Sum>>,
+    /// Of each network: those on its own, then those of the mean with each baseline.
+    networks: Vec<Vec<Vec<Sum>>>,
+}
+
+/// A sum of squared errors, and their number.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    squares: f64,
+    values: usize,
+}
+
+impl Sum {
+    fn add(&mut self, forecast: f64, truth: f32) {
+        self.squares += (forecast - f64::from(truth)).powi(2);
+        self.values += 1;
+    }
+
+    /// The mean over the series and columns that have values of their mean squared errors; infinite where there is none, and
+    /// where it is not finite, so that it loses.
+    fn mean(all: &[Self]) -> f64 {
+        let scored = || all.iter().filter(|sum| sum.values > 0);
+        let mean = scored().map(|sum| sum.squares / sum.values as f64).sum::<f64>() / scored().count() as f64;
+        if mean.is_finite() { mean } else { f64::INFINITY }
+    }
 }
 
 impl<'a> Tally<'a> {
-    /// No windows yet. `floors` has the smallest scaled value of a forecast for each series and target column
-    /// `[series, targets]`, minus infinity where there is none.
+    /// No windows yet, of these lengths of context and horizon. `priors` has what is known of the forecasts of each series and
+    /// target column `[series, targets]`.
     #[must_use]
-    pub fn new(dataset: &'a Dataset, horizon: usize, baselines: &[Baseline], floors: &[f64]) -> Self {
+    pub fn new(
+        dataset: &'a Dataset,
+        (context, horizon): (usize, usize),
+        baselines: &[Baseline],
+        priors: &[Prior],
+    ) -> Self {
         Self {
             dataset,
             horizon,
+            context,
             baselines: baselines.to_vec(),
-            floors: floors.to_vec(),
-            alone: vec![(0.0, 0); baselines.len()],
+            priors: priors.to_vec(),
+            alone: vec![vec![Sum::default(); priors.len()]; baselines.len()],
             networks: Vec::new(),
         }
     }
@@ -60,11 +91,11 @@ impl<'a> Tally<'a> {
     pub fn score_baselines(&mut self, origins: &[Origin]) {
         for origin in origins {
             for column in 0..self.dataset.targets() {
+                let (cell, _, kept) = self.cell(*origin, column);
                 let (history, truth) = self.window(*origin, column);
-                for (baseline, (sum, values)) in self.baselines.iter().zip(&mut self.alone) {
+                for (baseline, sums) in self.baselines.iter().zip(&mut self.alone) {
                     for (y, naive) in truth.iter().zip(baseline.continuation(history)) {
-                        *sum += (f64::from(naive) - f64::from(*y)).powi(2);
-                        *values += 1;
+                        sums[cell].add(kept.unwrap_or(f64::from(naive)), *y);
                     }
                 }
             }
@@ -75,29 +106,32 @@ impl<'a> Tally<'a> {
     pub fn score_network(&mut self, number: usize, origins: &[Origin], predictions: &[f64]) {
         let (targets, ways) = (self.dataset.targets(), 1 + self.baselines.len());
         if self.networks.len() <= number {
-            self.networks.resize(number + 1, (vec![0.0; ways], 0));
+            self.networks.resize(number + 1, vec![vec![Sum::default(); self.priors.len()]; ways]);
         }
-        let mut sums = vec![0.0; ways];
-        let mut values = 0;
         for (i, predicted) in predictions.chunks_exact(self.horizon).enumerate() {
             let Some(origin) = origins.get(i / targets) else { break };
             let column = i % targets;
+            let (cell, lowest, kept) = self.cell(*origin, column);
             let (history, truth) = self.window(*origin, column);
-            let floor = self.floors[origin.series * targets + column];
+            let [alone, means @ ..] = self.networks[number].as_mut_slice() else { break };
             for (p, y) in predicted.iter().zip(truth) {
-                sums[0] += (p.max(floor) - f64::from(*y)).powi(2);
+                alone[cell].add(kept.unwrap_or(p.max(lowest)), *y);
             }
-            for (baseline, sum) in self.baselines.iter().zip(&mut sums[1..]) {
+            for (baseline, sums) in self.baselines.iter().zip(means) {
                 for ((p, y), naive) in predicted.iter().zip(truth).zip(baseline.continuation(history)) {
                     let mean = 0.5 * (p + f64::from(naive));
-                    *sum += (mean.max(floor) - f64::from(*y)).powi(2);
+                    sums[cell].add(kept.unwrap_or(mean.max(lowest)), *y);
                 }
             }
-            values += truth.len();
         }
-        let (total, count) = &mut self.networks[number];
-        total.iter_mut().zip(&sums).for_each(|(total, sum)| *total += sum);
-        *count += values;
+    }
+
+    /// The place of a series' column, the smallest value of its forecasts, and the value that it keeps in this window, if it does.
+    fn cell(&self, origin: Origin, column: usize) -> (usize, f64, Option<f64>) {
+        let cell = origin.series * self.dataset.targets() + column;
+        let (history, _) = self.window(origin, column);
+        let prior = self.priors[cell];
+        (cell, prior.lowest, prior.kept(&history[history.len().saturating_sub(self.context)..]))
     }
 
     /// History before a window's first predicted row, from the first row of its series on, and the predicted rows.
@@ -110,25 +144,17 @@ impl<'a> Tally<'a> {
     /// is not finite is infinite, so that it loses.
     #[must_use]
     pub fn candidates(&self) -> Vec<Candidate> {
-        let mse = |sum: f64, values: usize| {
-            let mse = sum / values.max(1) as f64;
-            if values > 0 && mse.is_finite() { mse } else { f64::INFINITY }
-        };
-        let baselines = self.baselines.iter().zip(&self.alone).map(|(baseline, (sum, values))| Candidate {
+        let baselines = self.baselines.iter().zip(&self.alone).map(|(baseline, sums)| Candidate {
             network: None,
             baseline: Some(*baseline),
-            mse: mse(*sum, *values),
+            mse: Sum::mean(sums),
         });
         let baselines: Vec<Candidate> = baselines.collect();
         let better =
             least(&baselines).and_then(|b| self.baselines.iter().position(|x| Some(*x) == b.baseline));
         let of = |way: usize, baseline| {
             let each = self.networks.iter().enumerate();
-            each.map(move |(n, (sums, values))| Candidate {
-                network: Some(n),
-                baseline,
-                mse: mse(sums[way], *values),
-            })
+            each.map(move |(n, ways)| Candidate { network: Some(n), baseline, mse: Sum::mean(&ways[way]) })
         };
         let means = better.into_iter().flat_map(|b| of(1 + b, self.baselines.get(b).copied()));
         baselines.iter().copied().chain(means).chain(of(0, None)).collect()
@@ -167,7 +193,7 @@ mod tests {
     fn errors_are_those_of_each_forecast() {
         let (dataset, origins) = dataset(&[1.0, 3.0, 1.0, 4.0, 1.0]);
         let seasonal = Baseline::SeasonalNaive { period: 2 };
-        let mut tally = Tally::new(&dataset, 2, &[Baseline::LastValue, seasonal], &[f64::NEG_INFINITY]);
+        let mut tally = Tally::new(&dataset, (2, 2), &[Baseline::LastValue, seasonal], &[Prior::default()]);
         tally.score_baselines(&origins);
         // Two windows, rows 2 and 3 and rows 3 and 4; a network that predicts 2 everywhere, and one that is right.
         tally.score_network(0, &origins[..1], &[2.0; 2]);
@@ -190,7 +216,8 @@ mod tests {
     #[test]
     fn floors_hold_and_what_is_not_finite_loses() {
         let (dataset, origins) = dataset(&[0.0, 0.0, 0.0, 0.0]);
-        let mut tally = Tally::new(&dataset, 2, &[Baseline::LastValue], &[0.0]);
+        let floor = Prior { lowest: 0.0, ..Prior::default() };
+        let mut tally = Tally::new(&dataset, (2, 2), &[Baseline::LastValue], &[floor]);
         tally.score_baselines(&origins);
         tally.score_network(0, &origins, &[f64::INFINITY, 0.0]);
         tally.score_network(1, &origins, &[-5.0, -5.0]);
@@ -201,6 +228,29 @@ mod tests {
         );
         // Of equal errors the baseline's.
         assert_eq!(tally.winner().expect("windows").chosen.network, None);
-        assert_eq!(Tally::new(&dataset, 2, &[Baseline::LastValue], &[0.0]).winner(), None);
+        assert_eq!(Tally::new(&dataset, (2, 2), &[Baseline::LastValue], &[floor]).winner(), None);
+    }
+
+    #[test]
+    fn each_series_counts_alike_and_a_constant_one_chooses_nothing() {
+        // Three series of five rows: one where the network is right, one with ten times the windows' weight in its errors if
+        // they were pooled, and one constant.
+        let mut dataset = Dataset::blank(1, 1, 1, 13);
+        dataset.values = [vec![0.0, 2.0, 0.0, 2.0, 0.0], vec![0.0; 5], vec![3.0; 5]].concat();
+        dataset.series = 3;
+        let at = |series: usize, at: usize| Origin { series, begin: 5 * series, at: 5 * series + at };
+        let mut origins = vec![at(0, 1)];
+        origins.extend([1, 2, 3, 4].map(|row| at(1, row)));
+        origins.extend([1, 2, 3, 4].map(|row| at(2, row)));
+        let constant = Prior { constant: true, ..Prior::default() };
+        let priors = [Prior::default(), Prior::default(), constant];
+        let mut tally = Tally::new(&dataset, (1, 1), &[Baseline::LastValue], &priors);
+        tally.score_baselines(&origins);
+        // Right in the first series, off by 1 in each window of the second, and by 100 in the third, which keeps its value.
+        let predictions = [vec![2.0], vec![1.0; 4], vec![103.0; 4]].concat();
+        tally.score_network(0, &origins, &predictions);
+        let found: Vec<f64> = tally.candidates().iter().map(|c| c.mse).collect();
+        // Last value: 4, 0, 0. The network: 0, 1, 0. Over the nine windows it would be 4 / 9 against 4 / 9.
+        assert_eq!([found[0], found[2]], [4.0 / 3.0, 1.0 / 3.0]);
     }
 }

@@ -347,7 +347,7 @@ fn future_rows<'a>(
     let file = if panel.files.is_empty() { panel.source() } else { list(&panel.files) };
     let found = match panel.series() {
         [one] if only && panel.found().series_id.is_empty() => Some(one),
-        all => all.iter().find(|s| s.name() == series.name()),
+        _ => panel.named(series.name()),
     };
     let Some(rows) = found else {
         let known = panel.series().iter().map(|s| one_line(s.name())).collect();

@@ -4,7 +4,7 @@ use super::message::{among, count, list, one_line};
 use super::place::Place;
 use chrono::NaiveDateTime;
 
-use super::split::{Limits, Segment, needed};
+use super::split::{Limits, Segment, needed, ratios};
 
 /// What is wrong with the data or with what was asked of it.
 #[derive(Debug, thiserror::Error)]
@@ -491,14 +491,18 @@ pub enum DataError {
         /// Number of standard deviations.
         stds: usize,
     },
-    /// A split that is neither `ett` nor three ratios.
-    #[error("split `{text}` cannot be read; write `ett` or three ratios as `0.7,0.1,0.2`", text = one_line(.text))]
+    /// A split that is neither three ratios nor a name.
+    #[error(
+        "split `{text}` cannot be read; write three ratios as `0.7,0.1,0.2`, `last` or `last:24` for the last rows as the test rows, \
+         or `ett`",
+        text = one_line(.text)
+    )]
     BadSplit {
         /// What was given.
         text: String,
     },
     /// Ratios that are not a partition.
-    #[error("split {train},{val},{test}: each ratio must be above 0 and their sum 1 (it is {sum})")]
+    #[error("split {train},{val},{test}: {}", ratios([*train, *val, *test], *sum))]
     BadRatios {
         /// Training share.
         train: f64,

@@ -240,6 +240,17 @@ impl Frequency {
         self.name().is_some_and(|name| !(is(&name) || few && days && is("business days")))
     }
 
+    /// Its step alone, whatever day the dates are: the number of its unit, and the unit.
+    pub(crate) fn step(&self) -> (i64, &'static str) {
+        match self {
+            Self::Regular { step } => (nanoseconds(*step), "ns"),
+            Self::Weekly { weeks, .. } => (i64::from(*weeks), "weeks"),
+            Self::BusinessDays => (1, "business days"),
+            Self::Monthly { months, .. } => (i64::from(*months), "months"),
+            Self::Irregular { .. } | Self::Unknown => (0, "none"),
+        }
+    }
+
     /// The `steps` dates that follow `last`.
     ///
     /// # Errors

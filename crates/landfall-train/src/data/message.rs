@@ -69,3 +69,22 @@ fn cut(parts: impl Iterator<Item = String>, count: usize) -> String {
         Some(more) => format!("{head} and {more} more"),
     }
 }
+
+/// Lines about single series that people read: the first ones, and how many more there are.
+///
+/// ```
+/// use landfall_train::data::few;
+/// let lines: Vec<String> = (1..=9).map(|i| format!("series `{i}` is left out")).collect();
+/// assert_eq!(few(&lines).last().map(String::as_str), Some("and 6 more series, for the like reasons"));
+/// ```
+#[must_use]
+pub fn few(lines: &[String]) -> Vec<String> {
+    const SHOWN: usize = 3;
+    let mut shown: Vec<String> = lines.iter().take(SHOWN).cloned().collect();
+    match lines.len().saturating_sub(SHOWN) {
+        0 => {}
+        1 => shown.extend(lines.get(SHOWN).cloned()),
+        more => shown.push(format!("and {more} more series, for the like reasons")),
+    }
+    shown
+}

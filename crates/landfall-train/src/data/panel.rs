@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::covariates::{self, Known, Scale, indicator};
 use super::message::{count, list};
+use super::names::Places;
 use super::sheet::Sheet;
 use super::table::assemble;
 use super::{DataError, Dates, FormError, Frequency, ReadOptions, Season, Series, Spacing, Summary, csv};
@@ -36,6 +37,7 @@ pub struct Panel {
     pub(super) files: Vec<String>,
     found: Found,
     period: Option<usize>,
+    places: Places,
 }
 
 /// What reading a file found in it. The same as [`ReadOptions`] reads the file, or a longer one, alike.
@@ -144,6 +146,7 @@ impl Panel {
             files: Vec::new(),
             found: Found::default(),
             period: None,
+            places: Places::default(),
         })
     }
 
@@ -278,13 +281,19 @@ impl Panel {
             return Err(DataError::NoFile);
         }
         let (known, scales, chosen) = (self.known.clone(), self.scales.clone(), self.chosen);
-        let (files, found) = (self.files.clone(), self.found.clone());
-        Ok(Self { series, targets: self.targets, chosen, known, scales, files, found, period: self.period })
+        let (files, found, period) = (self.files.clone(), self.found.clone(), self.period);
+        let places = Places::default();
+        Ok(Self { series, targets: self.targets, chosen, known, scales, files, found, period, places })
     }
 
     /// The series, at least one.
     pub fn series(&self) -> &[Series] {
         &self.series
+    }
+
+    /// The series of this name, found in a time that does not grow with their number.
+    pub fn named(&self, name: &str) -> Option<&Series> {
+        self.series.get(self.places.of(name, &self.series)?)
     }
 
     /// Its series.
@@ -384,6 +393,20 @@ impl Panel {
         Ok(())
     }
 
+    /// The most frequent of the usual steps of its series; `None` without dates.
+    pub(crate) fn usual_step(&self) -> Option<Frequency> {
+        let mut counts: Vec<(Frequency, usize)> = Vec::new();
+        for dates in self.series.iter().filter_map(Series::dates) {
+            let usual = dates.spacing().usual;
+            match counts.iter_mut().find(|(step, _)| *step == usual) {
+                Some((_, rows)) => *rows += dates.values().len(),
+                None => counts.push((usual, dates.values().len())),
+            }
+        }
+        let known = counts.into_iter().filter(|(step, _)| *step != Frequency::Unknown);
+        known.max_by_key(|(_, rows)| *rows).map(|(step, _)| step)
+    }
+
     /// The seasonal period: that of [`Panel::with_period`], else what dates and data say.
     pub fn season(&self) -> Season {
         match self.period {
@@ -451,6 +474,7 @@ impl From<Series> for Panel {
             files: Vec::new(),
             found: Found::default(),
             period: None,
+            places: Places::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::covariates::Scale;
-use super::{DataError, Series};
+use super::{DataError, Digits, Series};
 
 /// Mean and population standard deviation of every column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,6 +13,9 @@ use super::{DataError, Series};
 pub struct Scaler {
     mean: Vec<f64>,
     std: Vec<f64>,
+    /// Which columns had one value in the rows that it was fit on; empty for none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    constant: Vec<bool>,
 }
 
 /// A stored scaler before it is checked.
@@ -20,13 +23,24 @@ pub struct Scaler {
 struct Statistics {
     mean: Vec<f64>,
     std: Vec<f64>,
+    #[serde(default)]
+    constant: Vec<bool>,
+}
+
+/// What a column is divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scaling {
+    /// The standard deviation of the training rows, and 1 where they are constant: that of the benchmarks.
+    Standard,
+    /// The same, but for training rows that say nothing of the size of an error to come ([`Scaler::fit_robust`]).
+    Robust,
 }
 
 impl TryFrom<Statistics> for Scaler {
     type Error = DataError;
 
-    fn try_from(Statistics { mean, std }: Statistics) -> Result<Self, DataError> {
-        Self::new(mean, std)
+    fn try_from(Statistics { mean, std, constant }: Statistics) -> Result<Self, DataError> {
+        Ok(Self::new(mean, std)?.with_constant(constant))
     }
 }
 
@@ -39,7 +53,7 @@ impl Scaler {
     pub fn new(mean: Vec<f64>, std: Vec<f64>) -> Result<Self, DataError> {
         let finite = mean.iter().all(|m| m.is_finite()) && std.iter().all(|s| s.is_finite() && *s > 0.0);
         if finite && mean.len() == std.len() && !mean.is_empty() {
-            Ok(Self { mean, std })
+            Ok(Self { mean, std, constant: Vec::new() })
         } else {
             Err(DataError::BadScaler { means: mean.len(), stds: std.len() })
         }
@@ -63,21 +77,62 @@ impl Scaler {
     /// [`DataError::RowRange`] for rows outside the series or none, [`DataError::Unscalable`] when the
     /// statistics of a column overflow.
     pub fn fit(series: &Series, rows: Range<usize>) -> Result<Self, DataError> {
-        let (mut mean, mut std) = (Vec::new(), Vec::new());
-        for (column, values) in series.columns().iter().zip(series.values()) {
-            let Some(values) = values.get(rows.clone()).filter(|values| !values.is_empty()) else {
-                let (file, start, end) = (series.source().to_owned(), rows.start, rows.end);
-                return Err(DataError::RowRange { file, start, end, rows: series.rows() });
-            };
-            let (m, s) = mean_std(values, 1);
-            if !m.iter().chain(&s).all(|x| x.is_finite()) {
-                let (file, column) = (series.source().to_owned(), column.clone());
-                return Err(DataError::Unscalable { file, column });
-            }
-            mean.extend(m);
-            std.extend(s);
-        }
+        let fit = (0..series.channels()).map(|column| statistics(series, column, rows.clone()));
+        let (mean, std) = fit.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         Self::new(mean, std)
+    }
+
+    /// As [`Scaler::fit`], with a scale that is never that of rounding. The errors of all series are weighed by their scales,
+    /// in a training and in the choice of a forecaster, so that a series whose training rows were flat and whose later rows
+    /// are not (a product that is launched) would count for all others together. Where the training rows vary by less than a
+    /// tenth of what all rows `known` before the test rows do, both statistics are those of the latter; where these are
+    /// constant too, the scale is the column's level, and 1 for zeros.
+    ///
+    /// ```
+    /// use landfall_train::data::{Scaler, Series};
+    /// let launched = [vec![0.0; 70], vec![500.0; 10]].concat();
+    /// let series = Series::new("s", vec!["x".to_owned()], vec![launched], None)?;
+    /// let scaler = Scaler::fit_robust(&series, 0..70, 0..80)?;
+    /// assert!(scaler.std()[0] > 100.0 && scaler.is_constant(0));
+    /// # Ok::<(), landfall_train::data::DataError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Scaler::fit`].
+    pub fn fit_robust(series: &Series, rows: Range<usize>, known: Range<usize>) -> Result<Self, DataError> {
+        let mut fit = Self::fit(series, rows.clone())?;
+        fit.constant = vec![false; fit.mean.len()];
+        for (column, values) in series.values().iter().enumerate() {
+            let training = values.get(rows.clone()).unwrap_or_default();
+            fit.constant[column] = is_constant(training);
+            let std = if fit.constant[column] { 0.0 } else { fit.std[column] };
+            let (mean, all) = statistics(series, column, known.clone())?;
+            if is_constant(values.get(known.clone()).unwrap_or_default()) {
+                let level = mean.abs();
+                fit.std[column] = if level > 0.0 { level } else { 1.0 };
+            } else if std < LEAST_SHARE * all {
+                (fit.mean[column], fit.std[column]) = (mean, all);
+            }
+        }
+        Ok(fit)
+    }
+
+    /// The same scaler of a column that is divided by another number.
+    pub(super) fn with_scale(mut self, column: usize, std: f64) -> Self {
+        self.std[column] = std;
+        self
+    }
+
+    /// The same scaler with the columns that had one value.
+    #[must_use]
+    pub fn with_constant(self, constant: Vec<bool>) -> Self {
+        Self { constant: if constant.contains(&true) { constant } else { Vec::new() }, ..self }
+    }
+
+    /// Whether a column had one value in the training rows.
+    #[must_use]
+    pub fn is_constant(&self, column: usize) -> bool {
+        self.constant.get(column).copied().unwrap_or(false)
     }
 
     /// Statistics of the first value of each column over series, for columns with one value in each.
@@ -109,7 +164,7 @@ impl Scaler {
             };
             (self.mean[column], self.std[column]) = (m, s);
         }
-        Self::new(self.mean, self.std)
+        Ok(Self::new(self.mean, self.std)?.with_constant(self.constant))
     }
 
     /// Means, one per column.
@@ -169,7 +224,8 @@ impl Scaler {
     /// As [`Scaler::new`].
     pub(super) fn of_first(&self, columns: usize) -> Result<Self, DataError> {
         let first = |all: &[f64]| all.iter().take(columns).copied().collect();
-        Self::new(first(&self.mean), first(&self.std))
+        let constant = self.constant.iter().take(columns).copied().collect();
+        Ok(Self::new(first(&self.mean), first(&self.std))?.with_constant(constant))
     }
 
     /// [`Scaler::scale_f32`] widened: a scaled series is stored in `f32`, and a calculation in `f64`
@@ -181,12 +237,50 @@ impl Scaler {
         Ok(self.scale_f32(series)?.into_iter().map(f64::from).collect())
     }
 
+    /// The digits that scaled values of f32 have in the unit of a column.
+    ///
+    /// # Panics
+    /// When `channel` is not below [`Scaler::channels`].
+    #[must_use]
+    pub fn digits(&self, channel: usize) -> Digits {
+        Digits::of_f32(self.std[channel])
+    }
+
     /// A scaled value of column `channel` in the column's own unit.
     ///
     /// # Panics
     /// When `channel` is not below [`Scaler::channels`].
     pub fn inverse(&self, channel: usize, scaled: f64) -> f64 {
         scaled * self.std[channel] + self.mean[channel]
+    }
+}
+
+/// The share of the spread of all known rows that the training rows have at least, where their spread is the scale.
+const LEAST_SHARE: f64 = 0.1;
+
+/// Values that differ by no more than this share of the largest are one value, and rounding.
+const ROUNDING: f64 = 1e-9;
+
+/// Whether values are one value, but for rounding.
+fn is_constant(values: &[f64]) -> bool {
+    let extremes =
+        values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
+    extremes.1 - extremes.0 <= ROUNDING * extremes.0.abs().max(extremes.1.abs())
+}
+
+/// Mean and standard deviation of rows of a column.
+fn statistics(series: &Series, column: usize, rows: Range<usize>) -> Result<(f64, f64), DataError> {
+    let values = series.values().get(column).and_then(|values| values.get(rows.clone()));
+    let Some(values) = values.filter(|values| !values.is_empty()) else {
+        let (file, start, end) = (series.source().to_owned(), rows.start, rows.end);
+        return Err(DataError::RowRange { file, start, end, rows: series.rows() });
+    };
+    match mean_std(values, 1) {
+        (mean, std) if mean.iter().chain(&std).all(|x| x.is_finite()) => Ok((mean[0], std[0])),
+        _ => {
+            let column = series.columns().get(column).cloned().unwrap_or_default();
+            Err(DataError::Unscalable { file: series.source().to_owned(), column })
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The seasonal period of data: after how many rows its pattern repeats.
 //!
-//! The dates say it first: 12 for months, 24 for hours. Where they say nothing (years, no dates) the autocorrelation
+//! The dates say it first: 12 for months, 24 for hours. Windows count rows, so that where dates skip the same times in each
+//! day, week or year the period is the number of rows that are there: 10 for the hours from 8 to 17, 5 for days from Monday to
+//! Friday ([`rows_of`]). Where they say nothing (years, no dates) the autocorrelation
 //! does. It is that of the values without their straight line, `r(k)` at lag `k`, the mean over columns and series, of the
 //! training share of the rows. A period is a peak of `r` after its first zero crossing that chance does not explain:
 //! above `z · s`, where `s = sqrt((1 + 2 Σ r(j)²) / n)`, the sum over the lags before the crossing, is the standard error of
@@ -10,8 +12,9 @@
 //! one with the largest `r(k) + r(2k)`, since noise moves a peak.
 
 use super::{Frequency, Series};
-use chrono::TimeDelta;
+use chrono::{Datelike, NaiveDateTime, TimeDelta};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Share of the rows that are looked at: those that train by default.
 const TRAIN: f64 = 0.7;
@@ -34,8 +37,14 @@ impl Season {
     /// The season of series with this frequency.
     pub fn find(frequency: Option<Frequency>, series: &[Series]) -> Self {
         let rows = series.iter().map(Series::rows).max().unwrap_or(0);
-        let named = frequency.map(|f| (calendar(f), f)).filter(|(periods, _)| !periods.is_empty());
-        if let Some((periods, frequency)) = named {
+        let named = frequency.map(|f| (calendar(f), f)).filter(|(spans, _)| !spans.is_empty());
+        if let Some((spans, frequency)) = named {
+            let counted: Vec<(Span, usize, usize)> = spans
+                .into_iter()
+                .filter_map(|(span, full)| Some((span, full, rows_of(span, full, series)?)))
+                .filter(|(.., rows)| *rows > 1)
+                .collect();
+            let periods: Vec<usize> = counted.iter().map(|(.., rows)| *rows).collect();
             // A period that is not there twice cannot be seen, nor be used.
             let fitting: Vec<usize> = periods.iter().copied().filter(|p| 2 * p <= rows).collect();
             let period = match fitting.as_slice() {
@@ -44,7 +53,15 @@ impl Season {
                 several => strongest(series, several),
             };
             if let Some(period) = period {
-                return Self { period, why: format!("{frequency} dates") };
+                let part = counted.iter().find(|(_, full, rows)| *rows == period && rows != full);
+                let why = match part {
+                    Some((span, ..)) => format!("{frequency} dates, {period} rows a {}", span.name()),
+                    None => format!("{frequency} dates"),
+                };
+                return Self { period, why };
+            }
+            if periods.is_empty() {
+                return Self::of_values(series, "no season found".to_owned());
             }
             let needed = 2 * periods.iter().min().copied().unwrap_or(1);
             let why = format!("{frequency} dates need {needed} rows for a season, there are {rows}");
@@ -68,26 +85,95 @@ impl Season {
     }
 }
 
-/// Periods that a frequency makes likely: rows of an hour, a day, a week or a year.
-fn calendar(frequency: Frequency) -> Vec<usize> {
-    let whole =
-        |n: u32, of: u32| if of.is_multiple_of(n) && of > n { vec![(of / n) as usize] } else { Vec::new() };
+/// A part of the calendar after which patterns repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Span {
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Year,
+}
+
+impl Span {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Year => "year",
+        }
+    }
+
+    /// Its number, ascending in time.
+    fn number(self, date: NaiveDateTime) -> i64 {
+        let days = i64::from(date.num_days_from_ce()) - 1;
+        match self {
+            Self::Minute => date.and_utc().timestamp().div_euclid(60),
+            Self::Hour => date.and_utc().timestamp().div_euclid(3600),
+            Self::Day => days,
+            Self::Week => days.div_euclid(7),
+            Self::Year => i64::from(date.year()),
+        }
+    }
+}
+
+/// Spans that a frequency makes likely, with the rows of each where no date is skipped: those of an hour, a day, a week or a
+/// year.
+fn calendar(frequency: Frequency) -> Vec<(Span, usize)> {
+    let whole = |n: u32, of: u32| {
+        if of.is_multiple_of(n) && of > n { vec![(Span::Year, (of / n) as usize)] } else { Vec::new() }
+    };
     match frequency {
         Frequency::Monthly { months, .. } => whole(months, 12),
         Frequency::Weekly { weeks, .. } => whole(weeks, 52),
-        Frequency::BusinessDays => vec![5],
-        Frequency::Regular { step } if step == TimeDelta::days(1) => vec![7],
+        Frequency::BusinessDays => vec![(Span::Week, 5)],
+        Frequency::Regular { step } if step == TimeDelta::days(1) => vec![(Span::Week, 7)],
         Frequency::Regular { step } => {
             let step = step.num_nanoseconds().unwrap_or(0);
             let minute = 60_000_000_000_i64;
             // An hour is a season of what is sampled every minute or more often, a minute of what is sampled more often.
-            let spans = [(1440 * minute, i64::MAX), (60 * minute, minute), (minute, minute - 1)];
+            let spans = [
+                (Span::Day, 1440 * minute, i64::MAX),
+                (Span::Hour, 60 * minute, minute),
+                (Span::Minute, minute, minute - 1),
+            ];
             let within = spans
                 .iter()
-                .filter(|(span, most)| step > 0 && step <= *most && span % step == 0 && *span > step);
-            within.filter_map(|(span, _)| usize::try_from(span / step).ok()).collect()
+                .filter(|(_, span, most)| step > 0 && step <= *most && span % step == 0 && *span > step);
+            within.filter_map(|(of, span, _)| Some((*of, usize::try_from(span / step).ok()?))).collect()
         }
         Frequency::Irregular { .. } | Frequency::Unknown => Vec::new(),
+    }
+}
+
+/// The rows that most spans have, of the whole ones between the first and the last of each series; `full` where there is none
+/// to count. `None` where less than half of them have one number of rows: then dates tell no period.
+fn rows_of(span: Span, full: usize, series: &[Series]) -> Option<usize> {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    let every = series.len().div_ceil(COLUMNS).max(1);
+    for dates in series.iter().step_by(every).filter_map(Series::dates) {
+        let values = dates.values();
+        let seen = values.get(values.len().saturating_sub(ROWS)..).unwrap_or_default();
+        let mut groups: Vec<(i64, usize)> = Vec::new();
+        for date in seen {
+            match groups.last_mut() {
+                Some((number, rows)) if *number == span.number(*date) => *rows += 1,
+                _ => groups.push((span.number(*date), 1)),
+            }
+        }
+        let whole = groups.get(1..groups.len().saturating_sub(1)).unwrap_or_default();
+        whole.iter().for_each(|(_, rows)| *counts.entry(*rows).or_insert(0) += 1);
+    }
+    let all: usize = counts.values().sum();
+    let Some((&rows, &most)) = counts.iter().max_by_key(|(_, count)| **count) else { return Some(full) };
+    // A year of 52 weeks has a 53rd one now and then.
+    let is_full = rows == full || (span == Span::Year && full > 12 && rows.abs_diff(full) <= 1);
+    match (is_full, 2 * most >= all) {
+        (true, _) => Some(full),
+        (false, true) => Some(rows),
+        (false, false) => None,
     }
 }
 
@@ -195,7 +281,8 @@ fn autocorrelation(x: &[f64], lags: std::ops::Range<usize>) -> Option<Vec<f64>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chrono::Weekday;
+    use crate::data::{DateForm, Dates};
+    use chrono::{Timelike, Weekday};
 
     /// Numbers between -1 and 1 with variance 1/3.
     fn noise(seed: u64, n: usize) -> Vec<f64> {
@@ -274,6 +361,28 @@ mod tests {
             (short.period, short.why.as_str()),
             (1, "weekly (Sunday) dates need 104 rows for a season, there are 100")
         );
+        let kept = |step: TimeDelta, rows: i32, keep: &dyn Fn(NaiveDateTime) -> bool| {
+            let start = chrono::NaiveDate::from_ymd_opt(2021, 1, 6).and_then(|d| d.and_hms_opt(0, 0, 0));
+            let all = (0..rows).map(|i| start.expect("a date") + step * i).filter(|date| keep(*date));
+            let dates = Dates::new("ds", DateForm::new("%Y-%m-%d %H:%M").expect("a form"), all.collect());
+            let dates = dates.expect("ascending");
+            let values = vec![noise(1, dates.values().len())];
+            let series = Series::new("s", vec!["a".to_owned()], values, Some(dates)).expect("a series");
+            crate::data::Panel::from(series).season()
+        };
+        let workday = |date: NaiveDateTime| date.weekday().num_days_from_monday() < 5;
+        let hour = |date: NaiveDateTime, hours: std::ops::Range<u32>| hours.contains(&date.hour());
+        let hours = TimeDelta::hours(1);
+        // Ten hours of the days from Monday to Friday; half hours of trading; shifts over midnight; days of a weekend.
+        let ten = kept(hours, 2000, &|d| workday(d) && hour(d, 8..18));
+        assert_eq!((ten.period, ten.why.as_str()), (10, "hourly dates, 10 rows a day"));
+        assert_eq!(kept(TimeDelta::minutes(30), 3000, &|d| workday(d) && hour(d, 9..16)).period, 14);
+        assert_eq!(kept(hours, 2000, &|d| !hour(d, 6..22)).period, 8);
+        assert_eq!(kept(TimeDelta::days(1), 400, &|d| d.weekday().num_days_from_monday() >= 4).period, 3);
+        assert_eq!(kept(TimeDelta::days(1), 400, &|d| d.weekday() != Weekday::Sun).period, 6);
+        // A few missing rows change nothing.
+        let few = kept(hours, 2000, &|d| d.and_utc().timestamp() / 3600 % 97 != 0);
+        assert_eq!((few.period, few.why.as_str()), (24, "hourly dates"));
         // Minutes: a wave of an hour, or of a day.
         for p in [60, 1440] {
             let wave = |(i, e): (usize, f64)| (std::f64::consts::TAU * i as f64 / p as f64).sin() + 0.2 * e;

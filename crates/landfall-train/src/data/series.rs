@@ -191,6 +191,12 @@ impl Series {
         Ok(made.named(self.name.clone()).with_interpolated(interpolated))
     }
 
+    /// The same series, whose dates go on by this step, if it is known.
+    pub(crate) fn with_step(&self, step: Option<super::Frequency>) -> Self {
+        let dates = self.dates.as_ref().zip(step).map(|(dates, step)| dates.with_step(step));
+        Self { dates: dates.or_else(|| self.dates.clone()), ..self.clone() }
+    }
+
     /// The last `rows` rows: what a forecast of the future starts from.
     ///
     /// # Errors

@@ -38,7 +38,16 @@ pub enum Split {
         /// Share of the test rows.
         test: f64,
     },
+    /// The last rows of each series are its test rows, however long it is: `last:24`; with `last` as many as the horizon.
+    /// Validation has a tenth of all rows, train the rest.
+    Last {
+        /// Test rows; 0 stands for the horizon until it is known ([`Split::with_horizon`]).
+        rows: usize,
+    },
 }
+
+/// Share of the validation rows where the test rows are counted.
+const VALIDATION: f64 = 0.1;
 
 impl Split {
     /// A split by shares.
@@ -52,6 +61,15 @@ impl Split {
             Ok(Self::Ratio { train, val, test })
         } else {
             Err(DataError::BadRatios { train, val, test, sum })
+        }
+    }
+
+    /// The split of forecasts of so many rows.
+    #[must_use]
+    pub fn with_horizon(self, horizon: usize) -> Self {
+        match self {
+            Self::Last { rows: 0 } => Self::Last { rows: horizon },
+            Self::Last { .. } | Self::Ett | Self::Ratio { .. } => self,
         }
     }
 
@@ -71,6 +89,10 @@ impl Split {
                 let [train, test] = [train, test].map(|share| (rows as f64 * share) as usize);
                 Ok([train, rows.saturating_sub(train + test), test])
             }
+            Self::Last { rows: test } => {
+                let (test, val) = (test.min(rows), (rows as f64 * VALIDATION) as usize);
+                Ok([rows.saturating_sub(test + val), val.min(rows - test), test])
+            }
         }
     }
 }
@@ -80,6 +102,8 @@ impl fmt::Display for Split {
         match self {
             Self::Ett => f.write_str("ett"),
             Self::Ratio { train, val, test } => write!(f, "{train},{val},{test}"),
+            Self::Last { rows: 0 } => f.write_str("last"),
+            Self::Last { rows } => write!(f, "last:{rows}"),
         }
     }
 }
@@ -90,6 +114,15 @@ impl FromStr for Split {
     fn from_str(text: &str) -> Result<Self, DataError> {
         if text.trim() == "ett" {
             return Ok(Self::Ett);
+        }
+        if let Some(rest) = text.trim().strip_prefix("last") {
+            let rows =
+                rest.strip_prefix(':').and_then(|rows| rows.trim().parse().ok()).filter(|rows| *rows > 0);
+            return match (rest, rows) {
+                ("", _) => Ok(Self::Last { rows: 0 }),
+                (_, Some(rows)) => Ok(Self::Last { rows }),
+                (_, None) => Err(DataError::BadSplit { text: text.to_owned() }),
+            };
         }
         let shares = text.split(',').map(|share| share.trim().parse()).collect::<Result<Vec<f64>, _>>();
         match shares.as_deref() {
@@ -204,6 +237,14 @@ impl Segments {
         Ok(Self { train, val, test, windows })
     }
 
+    /// All of so many rows train, since they have no room for a window that tests.
+    pub(super) fn untested(rows: usize, (context, horizon): (usize, usize)) -> Self {
+        let last = rows.saturating_sub(context)..rows;
+        let none = Windows::none(last.start, context, horizon);
+        let train = Windows::new(0..rows, context, horizon).unwrap_or(Windows::none(0, context, horizon));
+        Self { train: 0..rows, val: last.clone(), test: last, windows: [train, none, none] }
+    }
+
     /// Ends the test rows before this row.
     pub(super) fn test_to(&mut self, end: usize) -> Result<(), DataError> {
         let [.., test] = &mut self.windows;
@@ -288,6 +329,17 @@ impl fmt::Display for Limits {
     }
 }
 
+/// What keeps shares from being a partition.
+pub(super) fn ratios(shares: [f64; 3], sum: f64) -> String {
+    let wrong = shares.iter().zip(["1st", "2nd", "3rd"]).find(|(share, _)| share.is_nan() || **share <= 0.0);
+    match wrong {
+        Some((share, which)) => {
+            format!("each ratio must be above 0, and the {which} is {share}; correct it")
+        }
+        None => format!("the ratios must sum to 1, and their sum is {sum}; correct them"),
+    }
+}
+
 /// What a segment has and what a window needs of it. Validation and test have the context before them for free.
 pub(super) fn needed(segment: Segment, rows: usize, limits: &Limits) -> String {
     let Limits { context, horizon, .. } = *limits;
@@ -342,7 +394,7 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        for text in ["ett", "0.7,0.1,0.2", "0.6,0.2,0.2"] {
+        for text in ["ett", "0.7,0.1,0.2", "0.6,0.2,0.2", "last", "last:24"] {
             let split: Split = text.parse().expect(text);
             assert_eq!(split.to_string(), text);
             let json = serde_json::to_string(&split).expect("json");
@@ -352,26 +404,36 @@ mod tests {
     }
 
     #[test]
+    fn the_last_rows_test_however_long_a_series_is() {
+        let split: Split = "last".parse().expect("a split");
+        let of = |rows: usize| split.with_horizon(12).rows(rows).expect("rows");
+        assert_eq!([of(100), of(40), of(5)], [[78, 10, 12], [24, 4, 12], [0, 0, 5]]);
+        assert_eq!("last:24".parse::<Split>().expect("a split").with_horizon(12), Split::Last { rows: 24 });
+    }
+
+    #[test]
     fn what_is_no_split_is_refused() {
         let text = |text: &str| text.parse::<Split>().expect_err(text).to_string();
-        for bad in ["", "etth1", "0.7,0.3", "0.7,0.1,0.1,0.1", "a,b,c"] {
-            let expected =
-                format!("split `{bad}` cannot be read; write `ett` or three ratios as `0.7,0.1,0.2`");
+        for bad in ["", "etth1", "0.7,0.3", "0.7,0.1,0.1,0.1", "a,b,c", "last:0", "last12", "last:x"] {
+            let expected = format!(
+                "split `{bad}` cannot be read; write three ratios as `0.7,0.1,0.2`, `last` or `last:24` for the last rows as the \
+                 test rows, or `ett`"
+            );
             assert_eq!(text(bad), expected);
         }
         assert_eq!(
             text("0.5,0.25,0.5"),
-            "split 0.5,0.25,0.5: each ratio must be above 0 and their sum 1 (it is 1.25)"
+            "split 0.5,0.25,0.5: the ratios must sum to 1, and their sum is 1.25; correct them"
         );
-        assert_eq!(text("1,0,0"), "split 1,0,0: each ratio must be above 0 and their sum 1 (it is 1)");
+        assert_eq!(text("1,0,0"), "split 1,0,0: each ratio must be above 0, and the 2nd is 0; correct it");
         assert_eq!(
             text("nan,0.5,0.5"),
-            "split NaN,0.5,0.5: each ratio must be above 0 and their sum 1 (it is NaN)"
+            "split NaN,0.5,0.5: each ratio must be above 0, and the 1st is NaN; correct it"
         );
         let built = Split::Ratio { train: 2.0, val: -0.5, test: -0.5 };
         assert_eq!(
             refused(built, 100, 1, 1),
-            "split 2,-0.5,-0.5: each ratio must be above 0 and their sum 1 (it is 1)"
+            "split 2,-0.5,-0.5: each ratio must be above 0, and the 2nd is -0.5; correct it"
         );
     }
 

@@ -52,7 +52,7 @@ impl Windows {
         self.base
     }
 
-    /// Number of windows; 0 only for the validation of a series that is too short for one there.
+    /// Number of windows; 0 in a segment of a series that is too short for one there.
     pub fn count(&self) -> usize {
         self.count
     }

@@ -437,11 +437,24 @@ impl OfSeries<'_> {
     }
 }
 
-/// The half widths of intervals of each series `[series, targets·levels·steps]`, and the smallest value of each target.
+/// The half widths of intervals of each series `[series, targets·levels·steps]`, infinite of a series with too few errors, and
+/// the smallest value of each target.
 fn half_widths(run: &Run, widths: &HalfWidths) -> Result<[(&'static str, HostTensor); 2], ExportError> {
-    let mut all = Vec::new();
+    let size = run.targets() * widths.levels().len() * run.resolved().network.horizon();
+    let (mut all, mut refused) = (Vec::new(), Vec::new());
     for (name, _) in run.scalers() {
-        all.extend(widths.of(name)?.iter().flatten().flatten());
+        match widths.of(name) {
+            Ok(half) => all.extend(half.iter().flatten().flatten()),
+            Err(why) => {
+                all.extend(std::iter::repeat_n(f64::INFINITY, size));
+                refused.push(why);
+            }
+        }
+    }
+    if refused.len() == run.scalers().len()
+        && let Some(why) = refused.into_iter().next()
+    {
+        return Err(why.into());
     }
     let series = run.scalers().len();
     let half = HostTensor::new(DType::F64, [series, all.len() / series.max(1)], all).map_err(Error::from)?;

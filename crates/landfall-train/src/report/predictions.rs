@@ -67,6 +67,8 @@ pub struct Predictions<'a, W: io::Write> {
     levels: usize,
     windows: Windows,
     intervals: usize,
+    /// Whether rows are named by their dates.
+    dated: bool,
 }
 
 impl<'a, W: io::Write> Predictions<'a, W> {
@@ -90,7 +92,8 @@ impl<'a, W: io::Write> Predictions<'a, W> {
     pub fn further(out: W, series: Vec<&'a Series>, columns: PredictedColumns<'_>, windows: Windows) -> Self {
         let PredictedColumns { targets, levels, bands } = columns;
         let csv = csv::Writer::from_writer(out);
-        Self { csv, targets, levels: levels.len(), intervals: bands.len(), series, windows }
+        let dated = dated(&series);
+        Self { csv, targets, levels: levels.len(), intervals: bands.len(), series, windows, dated }
     }
 
     /// Writes the rows of a window.
@@ -128,11 +131,12 @@ impl<'a, W: io::Write> Predictions<'a, W> {
     }
 
     fn label(&self, series: &Series, row: usize) -> String {
-        if dated(&self.series) { series.label(row) } else { row.to_string() }
+        if self.dated { series.label(row) } else { row.to_string() }
     }
 
+    /// A bound that is not known, of a window with too few errors before it, is an empty cell.
     fn number(&mut self, x: f64) -> io::Result<()> {
-        Ok(self.csv.write_field(format!("{x:?}"))?)
+        Ok(self.csv.write_field(if x.is_finite() { format!("{x:?}") } else { String::new() })?)
     }
 
     /// Hands over to the writer what is held back.

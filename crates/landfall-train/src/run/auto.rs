@@ -7,7 +7,7 @@ use super::resolve::Resolved;
 use super::settings::Settings;
 use crate::choice::linear::Linear;
 use crate::choice::{Plan, Sizes};
-use crate::data::{DataError, Panel, Segment, WindowedPanel};
+use crate::data::{Panel, Segment, Series, WindowedPanel};
 use crate::models::{Columns, ModelConfig, Preset};
 use crate::train::{Dataset, Loss};
 
@@ -19,12 +19,15 @@ impl Settings {
     ///
     /// # Errors
     /// A split that is no partition.
-    pub fn sized(&self, panel: &Panel, period: usize) -> Result<Self, RunError> {
+    pub fn sized(&self, panel: &Panel, period: usize) -> Result<(Self, Sizes), RunError> {
         let mut s = self.clone();
         let split = s.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
         let horizon = *s.horizon.get_or_insert(if period > 1 { period.min(96) } else { 12 });
-        let sizes = Sizes::new(panel, split, period, horizon, s.context)?;
+        let sizes = Sizes::new(panel, split, period, horizon, (s.context, self.reads_columns_alone()))?;
         s.context = Some(sizes.context);
+        if !sizes.tested && self.has_point_forecasts() {
+            s.model = Some(ModelKind::Nlinear);
+        }
         if matches!(s.model, None | Some(ModelKind::Patchtst)) {
             let network = s.network.get_or_insert_default();
             let patch = *network.patch.get_or_insert(Sizes::patch(sizes.context).0);
@@ -35,7 +38,20 @@ impl Settings {
         if s.epochs.is_none() {
             s.max_steps.get_or_insert((sizes.steps * sizes.batch / batch.max(1)).max(1));
         }
-        Ok(s)
+        Ok((s, sizes))
+    }
+
+    /// Whether the network reads each column by itself.
+    fn reads_columns_alone(&self) -> bool {
+        let covariates = self.network.as_ref().and_then(|n| n.columns).is_some_and(|c| c.covariates());
+        let alone =
+            matches!(self.model, None | Some(ModelKind::Patchtst | ModelKind::Nlinear | ModelKind::Dlinear));
+        alone && !covariates
+    }
+
+    /// Whether the squared error is minimised, so that a baseline, which has no quantiles, may be chosen.
+    fn has_point_forecasts(&self) -> bool {
+        self.quantiles.is_none() && self.loss.as_deref().is_none_or(|loss| loss == "mse")
     }
 }
 
@@ -46,13 +62,26 @@ impl Resolved {
     /// # Errors
     /// As [`Settings::sized`] and [`Settings::resolve`].
     pub fn sized(self, panel: &Panel) -> Result<Self, RunError> {
+        if self.settings.period.is_none() {
+            one_frequency(panel)?;
+        }
         let period = panel.season().period;
         let known = panel.known().len();
         let past = panel.columns().len() - panel.targets() - known;
         let columns = Columns { targets: panel.targets(), past, known };
         let given = Settings { period: Some(period), ..self.given_for(columns) };
-        let settings = if self.is_default_recipe() { given.sized(panel, period)? } else { given };
-        settings.resolve()
+        if !self.is_default_recipe() {
+            return given.resolve();
+        }
+        let (settings, sizes) = given.sized(panel, period)?;
+        let mut resolved = settings.resolve()?;
+        resolved.untested = !sizes.tested && given.has_point_forecasts();
+        resolved.notes.extend(if resolved.untested {
+            Some(untested(panel, resolved.network.horizon()))
+        } else {
+            (given.context.is_none() && sizes.context < sizes.wanted).then(|| shortened(panel, sizes))
+        });
+        Ok(resolved)
     }
 
     /// These settings for data of these columns.
@@ -92,6 +121,9 @@ impl Resolved {
     /// Whether a network is trained by steps: PatchTST, or any network with another loss than the squared error.
     #[must_use]
     pub fn trains(&self) -> bool {
+        if self.untested {
+            return false;
+        }
         let linear = matches!(self.network, ModelConfig::Nlinear(_) | ModelConfig::Dlinear(_));
         let ridge = linear && self.training.loss == Loss::Mse && !self.columns().covariates();
         !(self.is_default_recipe() && ridge)
@@ -106,32 +138,26 @@ impl Resolved {
 
     /// Divides the windows of a panel for the choice. The dataset then has the windows that the network trains on:
     /// training and validation; with rolling origins all windows before the test rows, and none to validate.
-    ///
-    /// # Errors
-    /// [`DataError::BadPeriod`] for a seasonal period with no window behind it to choose by,
-    /// [`RunError::NothingToChooseBy`] where there is none at all.
-    pub fn planned(&self, dataset: &Dataset, panel: &WindowedPanel) -> Result<(Plan, Dataset), RunError> {
-        let (plan, horizon) = (Plan::new(panel, self.period), self.network.horizon());
-        if plan.scored() == 0 {
-            // The last window to choose by is forecast from these rows.
-            let rows = panel.members().iter().map(|m| {
-                let context = m.segments.windows(Segment::Train).context();
-                (m.segments.rows(Segment::Test).start + context).saturating_sub(horizon)
-            });
-            let (period, history) = (self.period, rows.max().unwrap_or(0));
-            return Err(if history < period {
-                DataError::BadPeriod { period, history }.into()
-            } else {
-                RunError::NothingToChooseBy { windows: plan.validation, horizon }
-            });
-        }
+    #[must_use]
+    pub fn planned(&self, dataset: &Dataset, panel: &WindowedPanel) -> (Plan, Dataset) {
+        let plan = Plan::new(panel, self.period);
         let test = panel.members().iter().map(|m| m.segments.windows(Segment::Test).starts()).collect();
         let (fit, score) = match plan.folds.as_slice() {
             [fold] if !plan.rolling => (fold.fit.clone(), fold.score.clone()),
             _ => (plan.all.clone(), vec![0..0; panel.members().len()]),
         };
         let dataset = dataset.with_starts(panel, &[fit, score, test]);
-        Ok((plan, dataset))
+        (plan, dataset)
+    }
+
+    /// Whether a window of this dataset is trained on column by column, by the default recipe.
+    pub(super) fn trains_by_column(&self, dataset: &Dataset) -> bool {
+        self.is_default_recipe()
+            && self.settings.reads_columns_alone()
+            && dataset.holds_out()
+            && dataset.known == 0
+            && Sizes::is_wide(dataset.channels)
+            && dataset.targets() == dataset.channels
     }
 
     /// The linear networks among the candidates: those that the squared error fits. With rolling origins, where few windows
@@ -139,6 +165,10 @@ impl Resolved {
     /// so wins by chance more often than it forecasts well.
     pub(super) fn linear(&self, rolling: bool) -> Vec<(ModelKind, Linear)> {
         let (context, horizon) = (self.network.context(), self.network.horizon());
+        if self.untested {
+            let linear = linear(ModelKind::Nlinear, context, horizon);
+            return linear.map(|of| (ModelKind::Nlinear, of)).into_iter().collect();
+        }
         let asked = |kind: &ModelKind| match self.settings.model {
             Some(model) => model == *kind,
             None => *kind == ModelKind::Nlinear || !rolling,
@@ -157,4 +187,45 @@ impl Resolved {
     pub(crate) fn trained_kind(&self) -> ModelKind {
         self.settings.model.unwrap_or(ModelKind::Patchtst)
     }
+}
+
+/// Refuses series of two frequencies, each shown by evenly spaced rows.
+fn one_frequency(panel: &Panel) -> Result<(), RunError> {
+    /// Rows that show a frequency.
+    const SHOWN: usize = 8;
+    let even = |s: &'_ Series| {
+        let spacing = s.dates().filter(|dates| dates.values().len() >= SHOWN)?.spacing();
+        (spacing.uneven.is_none() && spacing.gaps.is_empty()).then_some(spacing.usual)
+    };
+    let mut all = panel.series().iter().filter_map(|s| Some((s.name(), even(s)?)));
+    let Some((first, one)) = all.next() else { return Ok(()) };
+    match all.find(|(_, other)| other.step() != one.step()) {
+        None => Ok(()),
+        Some((second, other)) => Err(RunError::TwoFrequencies {
+            first: first.to_owned(),
+            one: one.to_string(),
+            second: second.to_owned(),
+            other: other.to_string(),
+        }),
+    }
+}
+
+/// That there is no room for a test.
+fn untested(panel: &Panel, horizon: usize) -> String {
+    let rows = panel.series().iter().map(Series::rows).max().unwrap_or(0);
+    let longest = if panel.series().len() > 1 { "the longest series has" } else { "there are" };
+    format!(
+        "{longest} {rows} rows, too few for a test window of {horizon} rows behind training rows: all rows train, nothing is tested, \
+         and the forecast is the last season or the last value; a shorter --horizon, or --split last, needs fewer"
+    )
+}
+
+/// That the lookback window is shorter than it would be with more rows.
+fn shortened(panel: &Panel, sizes: Sizes) -> String {
+    let Sizes { context, wanted, .. } = sizes;
+    let of = match panel.series().len() {
+        1 => "half of the training rows before a horizon are no more".to_owned(),
+        n => format!("the shortest tenth of the {n} series has no room for more"),
+    };
+    format!("the lookback window is {context} rows, where {wanted} are usual: {of}; --context sets another")
 }

@@ -1,6 +1,6 @@
 //! The choice of what a run forecasts with, by validation or by rolling origins.
 
-use super::forecaster::{Forecaster, floors, non_negative};
+use super::forecaster::{Forecaster, non_negative, priors};
 use super::intervals;
 use super::kinds::ModelKind;
 use super::past_windows::{self, Errors, PastWindow};
@@ -9,7 +9,7 @@ use super::{RunError, RunFolder};
 use crate::checkpoint::{load_weights, write_weights};
 use crate::choice::linear::{Linear, origins};
 use crate::choice::{Candidate, Fit, Fold, Origin, Plan, STRENGTHS, Tally, Winner};
-use crate::data::{Baseline, Segment, WindowedPanel};
+use crate::data::{Baseline, Prior, Segment, WindowedPanel};
 use crate::pretrained::Pretrained;
 use crate::train::{Dataset, Session};
 use landfall::Engine;
@@ -91,10 +91,12 @@ pub fn choose(
         networks.extend(STRENGTHS.map(|strength| Network { kind, linear: Some((linear, strength)) }));
     }
     let non_negative = non_negative(panel);
-    let floors = floors(panel, &non_negative);
-    let baselines = [Baseline::LastValue, Baseline::SeasonalNaive { period: resolved.period }];
-    let baselines = &baselines[..if resolved.period > 1 { 2 } else { 1 }];
-    let mut tally = Tally::new(dataset, horizon, baselines, &floors);
+    let priors = priors(panel, &non_negative);
+    let seasonal = Baseline::SeasonalNaive { period: resolved.period };
+    let baselines = [Baseline::LastValue, seasonal];
+    let baselines = &baselines[..if resolved.period > 1 && plan.seasonal { 2 } else { 1 }];
+    let sizes = (resolved.network.context(), horizon);
+    let mut tally = Tally::new(dataset, sizes, baselines, &priors);
     let every = (plan.scored() * horizon).div_ceil(VALUES).max(1);
     // Windows and their predictions by networks that were not fit on them.
     let mut out_of_sample = Vec::new();
@@ -102,9 +104,15 @@ pub fn choose(
         let all = origins(panel, &fold.score);
         let some: Vec<Origin> = all.iter().copied().step_by(every).collect();
         tally.score_baselines(&some);
+        if !fold.fits() {
+            let last = last_origins(panel, &fold.score);
+            let none = vec![0.0; last.len() * dataset.targets() * horizon];
+            out_of_sample.push((last, none));
+            continue;
+        }
         let fit_on = origins(panel, &fold.fit);
         for (kind, linear) in resolved.linear(plan.rolling) {
-            let fits = linear.fit(&cpu, dataset, &fit_on, &STRENGTHS)?;
+            let fits = linear.fit(&cpu, dataset, (&fit_on, &priors), &STRENGTHS)?;
             for (number, network) in networks.iter().enumerate() {
                 let Some((_, strength)) = network.linear.filter(|_| network.kind == kind) else { continue };
                 if let Some(fit) = fits.iter().find(|f| f.strength == strength) {
@@ -127,37 +135,50 @@ pub fn choose(
             score_trained(session, resolved, &mut tally, &some, (dataset.targets(), every), None)?;
         }
     }
-    let Some(winner) = tally.winner() else {
-        return Err(RunError::NothingToChooseBy { windows: plan.validation, horizon });
-    };
-    let mut winner = winner;
-    if let (Some(network), false) = (winner.network, resolved.training.loss.levels().is_empty()) {
-        // A baseline has no quantiles.
-        winner.chosen = network;
+    let mut winner = tally.winner().unwrap_or_else(|| untested(panel, seasonal));
+    if !resolved.training.loss.levels().is_empty() {
+        // A baseline has no quantiles: it is a network, though none could be scored.
+        let trained = Candidate { network: Some(0), baseline: None, mse: f64::NAN };
+        winner.chosen = winner.network.unwrap_or(trained);
     }
     let kept = winner.chosen.network.or_else(|| winner.network.and_then(|n| n.network));
+    // Of networks that no window could choose among, the one that is the nearest to the last value.
+    let kept = kept.or_else(|| networks.iter().rposition(|n| n.linear.is_some()).filter(|_| !plan.fits()));
     let (kind, linear) =
         kept.map_or((resolved.trained_kind(), None), |n| (networks[n].kind, networks[n].linear));
     let mut forecaster =
         Forecaster::new(&winner.chosen, kind, linear.map(|(_, strength)| strength), non_negative);
     forecaster.refit = plan.rolling || linear.is_some();
     if let Some((linear, strength)) = linear {
-        out_of_sample.clear();
-        for fold in &plan.folds {
-            let fits = linear.fit(&cpu, dataset, &origins(panel, &fold.fit), &[strength])?;
+        if plan.fits() {
+            out_of_sample.clear();
+        }
+        for fold in plan.folds.iter().filter(|fold| fold.fits()) {
+            let fits = linear.fit(&cpu, dataset, (&origins(panel, &fold.fit), &priors), &[strength])?;
             let Some(fit) = fits.first() else { continue };
             let last = last_origins(panel, &fold.score);
             let predictions = linear.predict(&cpu, dataset, &last, fit)?;
             out_of_sample.push((last, predictions));
         }
-        let fits = linear.fit(&cpu, dataset, &origins(panel, &plan.all), &[strength])?;
+        let fits = linear.fit(&cpu, dataset, (&origins(panel, &plan.all), &priors), &[strength])?;
         write_linear(resolved, session, dataset, folder, (kind, linear), &fits)?;
     }
     if forecaster.refit {
-        let errors = errors_before_refit(&forecaster, panel, dataset, (horizon, &floors), &out_of_sample);
+        let errors = errors_before_refit(&forecaster, panel, dataset, (sizes, &priors), &out_of_sample);
         past_windows::write(folder.path(), panel, &errors)?;
     }
     Ok(Some(described(&winner, &tally, &networks, forecaster, plan)))
+}
+
+/// What forecasts where no window can be scored: the season before, where most series have one, else the last value.
+fn untested(panel: &WindowedPanel, seasonal: Baseline) -> Winner {
+    let with_season = panel.members().iter().filter(|m| m.series.rows() >= seasonal.period()).count();
+    let baseline = match seasonal.period() {
+        2.. if 2 * with_season > panel.members().len() => seasonal,
+        _ => Baseline::LastValue,
+    };
+    let chosen = Candidate { network: None, baseline: Some(baseline), mse: f64::NAN };
+    Winner { chosen, network: None, baseline: chosen }
 }
 
 /// The last windows to score of each series: as many as intervals are made of.
@@ -172,7 +193,7 @@ fn errors_before_refit(
     forecaster: &Forecaster,
     panel: &WindowedPanel,
     dataset: &Dataset,
-    (horizon, floors): (usize, &[f64]),
+    ((context, horizon), priors): ((usize, usize), &[Prior]),
     predicted: &[(Vec<Origin>, Vec<f64>)],
 ) -> Vec<Errors> {
     let (targets, limit) = (dataset.targets(), intervals::limit(panel, &[]));
@@ -183,9 +204,9 @@ fn errors_before_refit(
             for (target, forecast) in window.chunks_exact(horizon).enumerate() {
                 let column = &dataset.values[target * dataset.rows..][..dataset.rows];
                 let mut forecast = forecast.to_vec();
-                let floor =
-                    floors.get(origin.series * targets + target).copied().unwrap_or(f64::NEG_INFINITY);
-                forecaster.combine(&column[origin.begin..origin.at], floor, horizon, &mut forecast);
+                let prior = priors.get(origin.series * targets + target).copied().unwrap_or_default();
+                let history = &column[origin.begin..origin.at];
+                forecaster.combine(history, prior, (context, horizon), &mut forecast);
                 let pairs = column[origin.at..].iter().zip(&forecast);
                 errors.extend(pairs.map(|(y, f)| past_windows::rounded_up((f64::from(*y) - f).abs())));
             }

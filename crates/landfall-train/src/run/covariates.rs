@@ -2,7 +2,7 @@
 
 use super::settings::Names;
 use super::{Run, RunError};
-use crate::data::{Calendar, Future, Known, Panel, Purpose, ReadOptions, Series, ahead, scaler_of};
+use crate::data::{Calendar, Future, Known, Panel, Purpose, ReadOptions, Series, ahead};
 use std::path::PathBuf;
 
 impl Run {
@@ -87,7 +87,7 @@ impl Run {
         let only = panel.series().len() == 1;
         let context = self.resolved().network.context();
         for series in panel.series() {
-            if series.rows() >= context && scaler_of(self.need_scalers()?, series, only).is_some() {
+            if series.rows() >= context && self.need_scalers()?.of(series, only).is_some() {
                 self.ahead(series, (future, only))?;
             }
         }

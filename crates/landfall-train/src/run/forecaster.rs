@@ -3,7 +3,7 @@
 use super::kinds::ModelKind;
 use crate::choice::Candidate;
 use crate::choice::linear::Linear;
-use crate::data::{Baseline, Scaler, Series, WindowedPanel};
+use crate::data::{Baseline, Prior, Scaler, Series, WindowedPanel};
 use serde::{Deserialize, Serialize};
 
 /// A forecast that was chosen, as the run directory's `config.toml` keeps it.
@@ -69,14 +69,20 @@ impl Forecaster {
     }
 
     /// Makes forecasts of a network's predictions of one column `[levels, horizon]`, scaled: `share·network +
-    /// (1 − share)·baseline`, at least `floor`. `history` are the scaled values before the first predicted row.
+    /// (1 − share)·baseline`, at least the smallest value that is known of the column. `history` are the scaled values before the
+    /// first predicted row, of which the network sees the last `context` ones. A column that keeps its value ([`Prior::kept`])
+    /// is forecast by that.
     pub fn combine<T: Copy + Into<f64>>(
         &self,
         history: &[T],
-        floor: f64,
-        horizon: usize,
+        prior: Prior,
+        (context, horizon): (usize, usize),
         predicted: &mut [f64],
     ) {
+        if let Some(kept) = prior.kept(&history[history.len().saturating_sub(context)..]) {
+            predicted.fill(kept);
+            return;
+        }
         for level in predicted.chunks_exact_mut(horizon.max(1)) {
             if let Some(baseline) = self.baseline() {
                 for (p, naive) in level.iter_mut().zip(baseline.continuation(history)) {
@@ -85,8 +91,20 @@ impl Forecaster {
                     *p = if self.share == 0.0 { naive } else { self.share * *p + (1.0 - self.share) * naive };
                 }
             }
-            level.iter_mut().for_each(|p| *p = p.max(floor));
+            level.iter_mut().for_each(|p| *p = p.max(prior.lowest));
         }
+    }
+
+    /// What is known of the forecasts of a column.
+    #[must_use]
+    pub fn prior(&self, column: &str, scaler: &Scaler, index: usize) -> Prior {
+        Prior { lowest: self.floor(column, scaler, index), constant: scaler.is_constant(index) }
+    }
+
+    /// The smallest value of a forecast of a column in its own unit, minus infinity where it may be negative.
+    #[must_use]
+    pub fn lowest(&self, column: &str) -> f64 {
+        if self.non_negative.iter().any(|name| name == column) { 0.0 } else { f64::NEG_INFINITY }
     }
 
     /// The smallest scaled value of a forecast of a column, minus infinity where it may be negative.
@@ -141,12 +159,13 @@ pub fn non_negative(panel: &WindowedPanel) -> Vec<String> {
     targets.filter(kept).map(|(_, name)| name.clone()).collect()
 }
 
-/// The smallest scaled value of a forecast for each series and target column.
+/// What is known of the forecasts of each series and target column.
 #[must_use]
-pub fn floors(panel: &WindowedPanel, non_negative: &[String]) -> Vec<f64> {
-    let of = |m: &crate::data::Member| -> Vec<f64> {
+pub fn priors(panel: &WindowedPanel, non_negative: &[String]) -> Vec<Prior> {
+    let of = |m: &crate::data::Member| -> Vec<Prior> {
         let one = |(c, name): (usize, &String)| {
-            if non_negative.contains(name) { zero(&m.scaler, c) } else { f64::NEG_INFINITY }
+            let lowest = if non_negative.contains(name) { zero(&m.scaler, c) } else { f64::NEG_INFINITY };
+            Prior { lowest, constant: m.scaler.is_constant(c) }
         };
         panel.columns().iter().take(panel.targets()).enumerate().map(one).collect()
     };
@@ -163,7 +182,8 @@ mod tests {
         let forecast = |chosen: &Candidate| {
             let f = Forecaster::new(chosen, ModelKind::Nlinear, Some(0.1), Vec::new());
             let mut predicted = [4.0, f64::INFINITY, -9.0];
-            f.combine(&[0.0, 1.0, 3.0], -1.0, 3, &mut predicted);
+            let prior = Prior { lowest: -1.0, ..Prior::default() };
+            f.combine(&[0.0, 1.0, 3.0], prior, (3, 3), &mut predicted);
             (f.name(), predicted)
         };
         let seasonal = Some(Baseline::SeasonalNaive { period: 2 });
@@ -171,5 +191,10 @@ mod tests {
         let mean = ("mean of nlinear and seasonal naive (2)".to_owned(), [2.5, f64::INFINITY, -1.0]);
         assert_eq!(forecast(&chosen(Some(0), seasonal)), mean);
         assert_eq!(forecast(&chosen(None, Some(Baseline::LastValue))), ("last value".to_owned(), [3.0; 3]));
+        // A column that was constant in training, and is in the context, keeps its value.
+        let f = Forecaster::new(&chosen(Some(0), None), ModelKind::Nlinear, Some(0.1), Vec::new());
+        let (mut predicted, prior) = ([4.0, 5.0], Prior { constant: true, ..Prior::default() });
+        f.combine(&[0.0, 3.0, 3.0], prior, (2, 2), &mut predicted);
+        assert_eq!(predicted, [3.0; 2]);
     }
 }

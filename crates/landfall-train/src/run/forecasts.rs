@@ -2,8 +2,9 @@
 
 use super::RunError;
 use super::forecaster::Forecaster;
-use crate::data::{Segment, WindowForecast, WindowedPanel};
+use crate::data::{Digits, Segment, WindowForecast, WindowedPanel};
 use crate::train::{Evaluation, Loss, QuantileScore, Session};
+use landfall::DType;
 
 /// Forecasts every window of a segment, series after series, window after window: `each` gets them one at a time, in the
 /// units of the data. `session` holds the data of `panel`; `forecaster` makes forecasts of its network's predictions, where
@@ -19,13 +20,24 @@ pub fn window_forecasts<E: From<RunError> + From<landfall::Error> + Send>(
     mut each: impl FnMut(WindowForecast<'_>) -> Result<(), E> + Send,
 ) -> Result<(), E> {
     let mut values = Vec::new();
+    let holds_all = session.options().dtype == DType::F64;
+    let lowest: Vec<f64> =
+        panel.columns().iter().take(panel.targets()).map(|c| lowest(forecaster, c)).collect();
     scaled_forecasts(session, panel, segment, forecaster, |window, _| {
         let scaler = &panel.members()[window.series].scaler;
         let size = window.outputs * window.horizon;
         values.clear();
-        values.extend(window.values.iter().enumerate().map(|(i, x)| scaler.inverse(i / size, *x)));
+        for (target, (scaled, lowest)) in window.values.chunks_exact(size).zip(&lowest).enumerate() {
+            let digits = if holds_all { Digits::ALL } else { scaler.digits(target) };
+            values.extend(scaled.iter().map(|x| digits.round(scaler.inverse(target, *x)).max(*lowest)));
+        }
         each(WindowForecast { values: &values, ..window })
     })
+}
+
+/// The smallest value of a forecast of a column in its own unit.
+fn lowest(forecaster: Option<&Forecaster>, column: &str) -> f64 {
+    forecaster.map_or(f64::NEG_INFINITY, |f| f.lowest(column))
 }
 
 /// Errors of a forecaster over all windows of a segment.
@@ -109,8 +121,9 @@ fn scaled_forecasts<E: From<RunError> + From<landfall::Error> + Send>(
                 if let Some(f) = forecaster {
                     let rows = part.series.rows();
                     for (c, values) in values.chunks_exact_mut(size).enumerate() {
-                        let floor = f.floor(&panel.columns()[c], part.scaler, c);
-                        f.combine(&scaled[c * rows..][..start_row], floor, horizon, values);
+                        let prior = f.prior(&panel.columns()[c], part.scaler, c);
+                        let context = part.windows.context();
+                        f.combine(&scaled[c * rows..][..start_row], prior, (context, horizon), values);
                     }
                 }
                 let values = &values;

@@ -6,10 +6,10 @@ use super::past_windows::{Errors, PastWindow, add, last_known, place, read, roun
 use super::record::{IntervalRecord, IntervalScore};
 use super::{Forecaster, RunError};
 use crate::data::conformal::{IntervalSums, RecentErrors, needed, window_limit};
-use crate::data::{Baseline, Member, Panel, Segment, WindowForecast, WindowedPanel, baseline};
+use crate::data::{Baseline, Digits, Member, Panel, Segment, WindowForecast, WindowedPanel, baseline};
 use crate::train::{Dataset, Session};
 use landfall::Engine;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 /// Takes the forecast of a window.
 type Each<'a> = dyn FnMut(WindowForecast<'_>) -> Result<(), RunError> + Send + 'a;
@@ -42,11 +42,10 @@ impl Intervals {
         Self { levels: levels.to_vec(), limit, history, non_negative }.sufficient(panel)
     }
 
-    /// Refused unless each series has as many errors as the highest level needs.
+    /// Refused unless a series has as many errors as the highest level needs.
     fn sufficient(self, panel: &WindowedPanel) -> Result<Self, RunError> {
-        for (member, errors) in panel.members().iter().zip(&self.history) {
-            enough(member.series.name(), errors.len(), &self.levels)?;
-        }
+        let found = panel.members().iter().zip(&self.history);
+        enough(found.map(|(member, errors)| (member.series.name(), errors.len())), &self.levels)?;
         Ok(self)
     }
 
@@ -95,6 +94,10 @@ impl Intervals {
                     let actual = w.actual(&member.series, target);
                     for (k, (level, sums)) in self.levels.iter().zip(&mut sums).enumerate() {
                         let (low, high) = w.interval(target, k);
+                        // A series with too few errors so far has no interval that could be scored.
+                        if high.iter().any(|bound| bound.is_infinite()) {
+                            continue;
+                        }
                         for ((low, high), y) in low.iter().zip(high).zip(actual) {
                             sums.add(*level, (low / std, high / std), y / std);
                         }
@@ -201,22 +204,26 @@ fn bounds(
     let steps = forecast.len();
     levels
         .iter()
-        .map(|level| around(forecast, &half_widths(recent, *level, (target, steps), std), lowest))
+        .map(|level| around(forecast, &half_widths(recent, *level, (target, steps), std), (lowest, std)))
         .collect()
 }
 
 /// Half the width of a column's interval in each step; infinite where there are too few errors.
 fn half_widths(recent: &RecentErrors, level: f64, (target, steps): (usize, usize), std: f64) -> Vec<f64> {
-    let half = |step: usize| recent.half_width(target * steps + step, level);
-    (0..steps).map(|step| half(step).map_or(f64::INFINITY, |half| half * std)).collect()
+    let (half, digits) = (|step: usize| recent.half_width(target * steps + step, level), Digits::of_f32(std));
+    (0..steps).map(|step| half(step).map_or(f64::INFINITY, |half| digits.up(half * std))).collect()
 }
 
-/// A forecast minus and plus half widths, nowhere below `lowest`.
-fn around(forecast: &[f64], half: &[f64], lowest: f64) -> [Vec<f64>; 2] {
+/// A forecast minus and plus half widths, nowhere below `lowest`, of a column of this standard deviation.
+fn around(forecast: &[f64], half: &[f64], (lowest, std): (f64, f64)) -> [Vec<f64>; 2] {
+    let digits = Digits::of_f32(std);
+    // Errors have 24 bits, and of a forecast in f64 more are known.
+    let bound = |f: f64, half: f64| match digits.round(f) == f {
+        true => digits.round(f + half).max(lowest),
+        false => (f + half).max(lowest),
+    };
     let pairs = || forecast.iter().zip(half);
-    let low = pairs().map(|(f, half)| (f - half).max(lowest)).collect();
-    let high = pairs().map(|(f, half)| (f + half).max(lowest)).collect();
-    [low, high]
+    [pairs().map(|(f, half)| bound(*f, -half)).collect(), pairs().map(|(f, half)| bound(*f, *half)).collect()]
 }
 
 /// The absolute scaled errors of a window's point forecast.
@@ -256,18 +263,44 @@ pub(super) fn limit(panel: &WindowedPanel, levels: &[f64]) -> usize {
     window_limit(horizon, panel.members().len() * panel.targets() * horizon, levels)
 }
 
-/// Refuses levels that need more errors than there are.
+/// Refuses levels that need more errors than any series has; the names of those that have too few, and how many they have. Of
+/// these no interval is made.
 ///
 /// # Errors
-/// [`RunError::TooFewErrors`].
-pub fn enough(series: &str, found: usize, levels: &[f64]) -> Result<(), RunError> {
+/// [`RunError::TooFewErrors`], of the series that has most.
+pub fn enough<'s>(
+    found: impl IntoIterator<Item = (&'s str, usize)>,
+    levels: &[f64],
+) -> Result<Vec<(&'s str, usize)>, RunError> {
+    let (mut few, mut most) = (Vec::new(), None::<(&str, usize)>);
+    for (series, found) in found {
+        few.extend(levels.iter().any(|level| found < needed(*level)).then_some((series, found)));
+        if most.is_none_or(|(_, other)| other < found) {
+            most = Some((series, found));
+        }
+    }
+    let Some((series, found)) = most else { return Ok(few) };
     match levels.iter().find(|level| found < needed(**level)) {
         Some(&level) => {
             let series = series.to_owned();
             Err(RunError::TooFewErrors { series, level, found, needed: needed(level) })
         }
-        None => Ok(()),
+        None => Ok(few),
     }
+}
+
+/// That some series have too few windows for intervals, if there are such.
+#[must_use]
+pub fn without_intervals(few: &[(&str, usize)], levels: &[f64]) -> Option<String> {
+    let (series, found) = few.first()?;
+    let needed = levels.iter().map(|level| needed(*level)).max().unwrap_or(0);
+    let others = match few.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "series `{series}`{others} without intervals: of {needed} windows that the run was not fit on it has {found}"
+    ))
 }
 
 /// The forecasts of a baseline.
@@ -305,16 +338,16 @@ impl Run {
         Ok(given.to_vec())
     }
 
-    /// Refuses levels that need more windows than a series has before its test rows.
+    /// Refuses levels that need more windows than any series has before its test rows; says which have too few.
     ///
     /// # Errors
     /// [`RunError::TooFewErrors`]; [`RunError::NoErrors`].
-    pub fn enough_windows(&self, panel: &WindowedPanel, levels: &[f64]) -> Result<(), RunError> {
+    pub fn enough_windows(&self, panel: &WindowedPanel, levels: &[f64]) -> Result<Option<String>, RunError> {
         self.enough(panel, &[Segment::Validation], None, levels)
     }
 
-    /// Refuses levels that need more windows than a series has before its end or, with `known`, before the end of its series
-    /// there.
+    /// Refuses levels that need more windows than any series has before its end or, with `known`, before the end of its series
+    /// there; says which have too few.
     ///
     /// # Errors
     /// [`RunError::TooFewErrors`]; [`RunError::NoErrors`].
@@ -323,7 +356,7 @@ impl Run {
         panel: &WindowedPanel,
         known: Option<&Panel>,
         levels: &[f64],
-    ) -> Result<(), RunError> {
+    ) -> Result<Option<String>, RunError> {
         let panel = panel.clone().to_the_end()?;
         self.enough(&panel, &[Segment::Validation, Segment::Test], known, levels)
     }
@@ -334,11 +367,12 @@ impl Run {
         segments: &[Segment],
         known: Option<&Panel>,
         levels: &[f64],
-    ) -> Result<(), RunError> {
+    ) -> Result<Option<String>, RunError> {
         let kept = match self.keeps_errors() && !levels.is_empty() {
             true => Some(read(self.path(), panel, known)?),
             false => None,
         };
+        let mut all = Vec::with_capacity(panel.members().len());
         for (i, m) in panel.members().iter().enumerate() {
             let until = last_known(known, m.series.name());
             if until == f64::NEG_INFINITY {
@@ -352,9 +386,9 @@ impl Run {
                 (Some(kept), Segment::Validation) => kept[i].len(),
                 _ => ended(segment),
             };
-            enough(m.series.name(), segments.iter().map(found).sum(), levels)?;
+            all.push((m.series.name(), segments.iter().map(found).sum()));
         }
-        Ok(())
+        Ok(without_intervals(&enough(all, levels)?, levels))
     }
 
     /// Whether its weights were fit on validation rows in the end.
@@ -409,7 +443,8 @@ impl Run {
         forecasts: &mut [Forecast],
     ) -> Result<(), RunError> {
         let widths = self.half_widths(engine, weights, (&self.dataset(panel)?.1, known), levels)?;
-        forecasts.iter_mut().try_for_each(|forecast| widths.add_to(forecast))
+        forecasts.iter_mut().for_each(|forecast| widths.add_to(forecast));
+        Ok(())
     }
 
     /// As [`Run::add_intervals`], of a panel that is divided.
@@ -425,7 +460,8 @@ impl Run {
         forecasts: impl IntoIterator<Item = &'f mut Forecast>,
     ) -> Result<(), RunError> {
         let widths = self.half_widths(engine, weights, (panel, None), levels)?;
-        forecasts.into_iter().try_for_each(|forecast| widths.add_to(forecast))
+        forecasts.into_iter().for_each(|forecast| widths.add_to(forecast));
+        Ok(())
     }
 
     /// Half the widths of intervals of these levels in percent around forecasts of the rows after the last ones of a panel, which
@@ -456,7 +492,8 @@ impl Run {
                 levels.iter().map(|level| half_widths(&recent, *level, (target, horizon), *std)).collect()
             };
             let half = member.scaler.std().iter().take(targets).enumerate().map(column).collect();
-            SeriesWidths { name: member.series.name().to_owned(), found, half }
+            let std = member.scaler.std().iter().take(targets).copied().collect();
+            (member.series.name().to_owned(), SeriesWidths { found, half, std })
         };
         let series = panel.members().iter().enumerate().map(of).collect();
         Ok(HalfWidths { levels: levels.to_vec(), lowest, series, only: self.scalers().len() == 1 })
@@ -469,18 +506,19 @@ pub struct HalfWidths {
     levels: Vec<f64>,
     /// The smallest value of each target column.
     lowest: Vec<f64>,
-    series: Vec<SeriesWidths>,
+    series: HashMap<String, SeriesWidths>,
     /// Whether the run has one series, whose name does not matter.
     only: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct SeriesWidths {
-    name: String,
     /// Windows with errors.
     found: usize,
     /// For each target column and level the half width of each step, in the units of the data.
     half: Vec<Vec<Vec<f64>>>,
+    /// Standard deviations of the target columns.
+    std: Vec<f64>,
 }
 
 impl HalfWidths {
@@ -496,12 +534,16 @@ impl HalfWidths {
     /// # Errors
     /// [`RunError::TooFewErrors`], of a series without errors too.
     pub fn of(&self, series: &str) -> Result<&[Vec<Vec<f64>>], RunError> {
-        let found = match self.series.as_slice() {
-            [one] if self.only => Some(one),
-            all => all.iter().find(|of| of.name == series),
-        };
-        enough(series, found.map_or(0, |of| of.found), &self.levels)?;
+        let found = self.find(series);
+        enough([(series, found.map_or(0, |of| of.found))], &self.levels)?;
         Ok(found.map_or(&[], |of| of.half.as_slice()))
+    }
+
+    fn find(&self, series: &str) -> Option<&SeriesWidths> {
+        match self.only && self.series.len() == 1 {
+            true => self.series.values().next(),
+            false => self.series.get(series),
+        }
     }
 
     /// The smallest value of each target column's bounds: 0 of a column without negative values, else minus infinity.
@@ -510,17 +552,16 @@ impl HalfWidths {
         &self.lowest
     }
 
-    /// Adds the intervals to a forecast.
-    ///
-    /// # Errors
-    /// As [`HalfWidths::of`].
-    pub fn add_to(&self, forecast: &mut Forecast) -> Result<(), RunError> {
-        let half = self.of(forecast.context.name())?;
-        let columns = half.iter().zip(&self.lowest).zip(&forecast.values);
-        let bounds = |((half, lowest), values): ((&Vec<Vec<f64>>, &f64), &Vec<f64>)| {
-            half.iter().map(|half| around(values, half, *lowest)).collect()
+    /// Adds the intervals to a forecast; none to one of a series with too few errors.
+    pub fn add_to(&self, forecast: &mut Forecast) {
+        let Some(widths) = self.find(forecast.context.name()) else { return };
+        if enough([("", widths.found)], &self.levels).is_err() {
+            return;
+        }
+        let columns = widths.half.iter().zip(self.lowest.iter().zip(&widths.std)).zip(&forecast.values);
+        let bounds = |((half, (lowest, std)), values): ((&Vec<Vec<f64>>, (&f64, &f64)), &Vec<f64>)| {
+            half.iter().map(|half| around(values, half, (*lowest, *std))).collect()
         };
         forecast.intervals = columns.map(bounds).collect();
-        Ok(())
     }
 }

@@ -28,9 +28,11 @@ pub use choose::{Choice, Scored, choose};
 pub use device::Device;
 pub use fit::{CheckpointEvery, FitOptions, Observer, Outcome, complete, count, fit};
 pub use folder::{KEPT_DATA, KEPT_FRAME, RunFolder, RunLock};
-pub use forecaster::{Forecaster, floors, non_negative};
+pub use forecaster::{Forecaster, non_negative, priors};
 pub use forecasts::window_forecasts;
-pub use intervals::{ForecastSource, HalfWidths, Intervals, Rolling, baseline_source, enough, run_source};
+pub use intervals::{
+    ForecastSource, HalfWidths, Intervals, Rolling, baseline_source, enough, run_source, without_intervals,
+};
 pub use measured::TestScoring;
 pub use open::{ClassPrediction, Forecast, Run, Weights, open};
 pub use prepared::Prepared;
@@ -73,9 +75,9 @@ pub enum RunError {
     #[error("the session has no validation windows to choose the best weights by")]
     NoValidation,
     #[error(
-        "there is no window to choose a forecaster by: validation has {windows} windows of horizon {horizon}, and the rows before it have no room for rolling origins; give a longer series, a shorter --horizon or a shorter --context"
+        "series `{first}` is {one} and series `{second}` {other}, and one season and one horizon in rows would have to serve both; train them in runs of their own, or give the seasonal period in rows (--period)"
     )]
-    NothingToChooseBy { windows: usize, horizon: usize },
+    TwoFrequencies { first: String, one: String, second: String, other: String },
     #[error("{} is not there; {hint}", .path.display())]
     NoWeights { path: PathBuf, hint: &'static str },
     #[error(

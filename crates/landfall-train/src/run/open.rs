@@ -5,11 +5,11 @@ use super::folder::weights_name;
 use super::forecaster::{Forecaster, linear};
 use super::forecasts;
 use super::resolve::{Data, Resolved, Source};
-use super::settings::Settings;
+use super::settings::{ScalerTable, Settings};
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    DataError, Future, Panel, Purpose, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames,
+    DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, TokenData, TokenNames,
     TokenSegments, WindowedPanel,
 };
 use crate::files::read_text;
@@ -32,7 +32,7 @@ pub enum Weights {
 pub struct Run {
     path: PathBuf,
     resolved: Resolved,
-    scalers: Vec<(String, Scaler)>,
+    scalers: Scalers,
 }
 
 /// The rows after the last one of a series.
@@ -59,6 +59,9 @@ pub struct ClassPrediction {
     pub probabilities: Vec<f64>,
 }
 
+/// Fewer rows than these do not show their step by themselves.
+const FEW: usize = 4;
+
 /// Opens a run and a session with its weights, ready to predict: see [`Run::forecast`].
 ///
 /// # Errors
@@ -83,12 +86,16 @@ impl Run {
         let text = read_text(&file).map_err(not_a_run)?;
         let resolved = Settings::parse(&text, &file)?.resolve()?;
         let tables = resolved.settings.scaler.clone().unwrap_or_default();
-        let scalers = tables.into_iter().map(|s| Ok((s.series, Scaler::new(s.mean, s.std)?)));
-        let scalers = scalers.collect::<Result<Vec<_>, DataError>>()?;
+        let known =
+            |s: ScalerTable| Ok(((s.series, Scaler::new(s.mean, s.std)?.with_constant(s.constant)), s.short));
+        let scalers = Scalers::new(tables.into_iter().map(known).collect::<Result<_, DataError>>()?);
         let features = resolved.settings.names.as_ref().map(|names| names.features.len());
         let columns = resolved.settings.columns.as_ref().map(Vec::len).or(features);
-        let other =
-            scalers.iter().map(|(_, s)| s.channels()).find(|found| columns.is_some_and(|c| c != *found));
+        let other = scalers
+            .all()
+            .iter()
+            .map(|(_, s)| s.channels())
+            .find(|found| columns.is_some_and(|c| c != *found));
         if let (Some(scaler), Some(series)) = (other, columns) {
             return Err(DataError::ScalerChannels { file: file.display().to_string(), series, scaler }.into());
         }
@@ -110,7 +117,13 @@ impl Run {
     /// The scalers of its series' training rows, by the names of the series; none for windows with labels.
     #[must_use]
     pub fn scalers(&self) -> &[(String, Scaler)] {
-        &self.scalers
+        self.scalers.all()
+    }
+
+    /// The scaler of a series, by its name; the only one there is serves an `only` series.
+    #[must_use]
+    pub fn scaler(&self, series: &Series, only: bool) -> Option<&Scaler> {
+        self.scalers.of(series, only).map(|known| known.scaler)
     }
 
     /// Names of its columns, those that it forecasts first.
@@ -246,7 +259,11 @@ impl Run {
     ) -> Result<Evaluation, RunError> {
         let engine = session.engine.clone();
         let network = |session: &mut Session| engine.enter(|| session.evaluate(segment));
-        let Some(f) = self.forecaster().filter(|f| f.share != 1.0 || !f.non_negative.is_empty()) else {
+        let constant = |m: &Member| (0..panel.targets()).any(|c| m.scaler.is_constant(c));
+        let alone = |f: &&Forecaster| {
+            f.share == 1.0 && f.non_negative.is_empty() && !panel.members().iter().any(constant)
+        };
+        let Some(f) = self.forecaster().filter(|f| !alone(f)) else {
             return Ok(network(session)?);
         };
         let forecast = forecasts::evaluate(session, panel, segment, f)?;
@@ -322,7 +339,7 @@ impl Run {
                 weights,
             );
         }
-        let channels = self.need_scalers()?.first().map_or(0, |(_, scaler)| scaler.channels());
+        let channels = self.need_scalers()?.all().first().map_or(0, |(_, scaler)| scaler.channels());
         let mut blank = Dataset::blank(channels, n.context(), n.horizon(), 1);
         blank.target = Target::Future(self.targets());
         blank.known = self.resolved.columns().known;
@@ -375,7 +392,16 @@ impl Run {
     ) -> Result<(Vec<Forecast>, Vec<String>), RunError> {
         let (mut forecasts, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
         let only = panel.series().len() == 1;
+        let step = std::cell::OnceCell::new();
         for series in panel.series() {
+            let dated;
+            let series = match series.rows() < FEW && !only {
+                true => {
+                    dated = series.with_step(*step.get_or_init(|| panel.usual_step()));
+                    &dated
+                }
+                false => series,
+            };
             match self.forecast_one(session, series, future, only) {
                 Ok(forecast) => forecasts.push(forecast),
                 Err(RunError::Data(
@@ -422,20 +448,20 @@ impl Run {
     /// The scalers of the run's tokens, in their order.
     fn token_scalers(&self) -> Result<Vec<Scaler>, RunError> {
         match self.resolved.network.task() {
-            Task::Classify => Ok(self.scalers.iter().map(|(_, scaler)| scaler.clone()).collect()),
+            Task::Classify => Ok(self.scalers.all().iter().map(|(_, scaler)| scaler.clone()).collect()),
             Task::Forecast | Task::Regress => Err(RunError::NoClasses { path: self.path.clone() }),
         }
     }
 
-    pub(super) fn need_scalers(&self) -> Result<&[(String, Scaler)], RunError> {
-        match (self.scalers.as_slice(), self.resolved.network.task()) {
+    pub(super) fn need_scalers(&self) -> Result<&Scalers, RunError> {
+        match (self.scalers.all(), self.resolved.network.task()) {
             (_, Task::Classify) => Err(RunError::Classes { path: self.path.clone() }),
             ([], Task::Regress) => Err(RunError::NoFuture { path: self.path.clone() }),
             ([], Task::Forecast) => Err(RunError::NotARun {
                 path: self.path.clone(),
                 why: "its config.toml has no [[scaler]]".to_owned(),
             }),
-            (scalers, _) => Ok(scalers),
+            _ => Ok(&self.scalers),
         }
     }
 }

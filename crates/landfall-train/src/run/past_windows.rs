@@ -4,7 +4,7 @@ use super::RunError;
 use crate::checkpoint::{File, Tensor};
 use crate::data::{Panel, Series, WindowedPanel};
 use landfall::{DType, HostTensor};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 
 /// The file of a run's directory with errors of windows that its weights were fit on in the end.
@@ -32,7 +32,7 @@ pub(super) fn place(series: &Series, row: usize) -> f64 {
 /// The place of the last row of a series of this name that is known; of all rows where nothing is said.
 pub(super) fn last_known(known: Option<&Panel>, name: &str) -> f64 {
     let Some(known) = known else { return f64::INFINITY };
-    let series = known.series().iter().find(|series| series.name() == name);
+    let series = known.named(name);
     series.map_or(f64::NEG_INFINITY, |series| place(series, series.rows() - 1))
 }
 
@@ -55,6 +55,10 @@ pub(super) fn rounded_up(x: f64) -> f32 {
 pub(super) fn write(path: &Path, panel: &WindowedPanel, windows: &[Errors]) -> Result<(), RunError> {
     let mut file = File::default();
     for (i, (member, windows)) in panel.members().iter().zip(windows).enumerate() {
+        file.metadata.insert(format!("series.{i}"), member.series.name().to_owned());
+        if windows.is_empty() {
+            continue;
+        }
         let errors = windows.iter().flat_map(|w| &w.errors).map(|x| f64::from(*x)).collect();
         let last = windows.iter().map(|w| w.last).collect();
         let (n, width) = (windows.len(), windows.front().map_or(0, |w| w.errors.len()));
@@ -64,7 +68,6 @@ pub(super) fn write(path: &Path, panel: &WindowedPanel, windows: &[Errors]) -> R
             let tensor = HostTensor::new(dtype, shape, values).map_err(landfall::Error::from)?;
             file.tensors.insert(format!("{name}.{i}"), Tensor::from(&tensor));
         }
-        file.metadata.insert(format!("series.{i}"), member.series.name().to_owned());
     }
     Ok(file.write(&path.join(ERRORS))?)
 }
@@ -80,12 +83,14 @@ pub(super) fn read(
         return Err(RunError::NoErrors { path });
     }
     let file = File::read(&path)?;
-    let named = |name: &str| file.metadata.iter().find(|(key, n)| key.starts_with("series.") && *n == name);
-    let only =
-        panel.members().len() == 1 && file.metadata.keys().filter(|k| k.starts_with("series.")).count() == 1;
+    let numbers: HashMap<&str, &str> = file
+        .metadata
+        .iter()
+        .filter_map(|(key, name)| Some((name.as_str(), key.strip_prefix("series.")?)))
+        .collect();
+    let only = panel.members().len() == 1 && numbers.len() == 1;
     let of = |name: &str| -> Result<Errors, RunError> {
-        let number = named(name).and_then(|(key, _)| key.strip_prefix("series."));
-        let number = if only { Some("0") } else { number };
+        let number = if only { Some("0") } else { numbers.get(name).copied() };
         let tensor = |kind: &str| number.and_then(|number| file.tensors.get(&format!("{kind}.{number}")));
         let Some(errors) = tensor("errors") else { return Ok(Errors::new()) };
         let errors = errors.host().map_err(landfall::Error::from)?;

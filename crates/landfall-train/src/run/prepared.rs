@@ -3,7 +3,8 @@
 
 use super::RunError;
 use super::open::{Forecast, Run};
-use crate::data::{DataError, Future, Scaler, Series, scaler_of};
+use crate::data::{Baseline, DataError, Digits, Future, Scaler, Series};
+use landfall::DType;
 
 /// The last rows of a series, ready for a run's network.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +15,8 @@ pub struct Prepared {
     known: Vec<f64>,
     /// The scaled rows that a chosen forecaster reads, `[columns, rows]`, and their number.
     history: Option<(Vec<f64>, usize)>,
+    /// What forecasts a series that is too short for the network.
+    by_itself: Option<Baseline>,
 }
 
 impl Prepared {
@@ -44,10 +47,14 @@ impl Run {
         only: bool,
     ) -> Result<Prepared, RunError> {
         let (scalers, context) = (self.need_scalers()?, self.resolved().network.context());
-        let Some(scaler) = scaler_of(scalers, series, only) else {
-            let known = scalers.iter().map(|(name, _)| name.clone()).collect();
+        let Some(known) = scalers.of(series, only) else {
+            let known = scalers.names();
             return Err(DataError::NoKnownSeries { file: series.source().to_owned(), known }.into());
         };
+        let scaler = known.scaler;
+        if self.is_by_itself(known.short, series) {
+            return self.prepare_short(series, scaler);
+        }
         let last = series.last_rows(context)?;
         let mut scaled = scaler.scale_f64(&last)?;
         let why = self.known();
@@ -60,7 +67,49 @@ impl Run {
             }
             None => None,
         };
-        Ok(Prepared { context: last, scaler: scaler.clone(), scaled, known, history })
+        Ok(Prepared { context: last, scaler: scaler.clone(), scaled, known, history, by_itself: None })
+    }
+
+    /// Refuses a series that has fewer rows than its forecast needs.
+    ///
+    /// # Errors
+    /// [`DataError::TooFewRows`].
+    pub fn check_rows(&self, only: &Series) -> Result<(), RunError> {
+        let short = self.need_scalers()?.of(only, true).is_some_and(|known| known.short);
+        if !self.is_by_itself(short, only) {
+            only.last_rows(self.resolved().network.context())?;
+        }
+        Ok(())
+    }
+
+    /// Whether a series that was too short for the run's windows is so still, and is forecast by itself. It has no quantiles.
+    fn is_by_itself(&self, short: bool, series: &Series) -> bool {
+        let context = self.resolved().network.context();
+        let needed = self.forecaster().map_or(context, |f| f.history(context));
+        short && series.rows() < needed && self.levels().is_empty()
+    }
+
+    /// A series that is too short for the network, which was known when it was trained: it is forecast by its own last season,
+    /// where it has one, else by its last value. What the network reads instead is 0.
+    fn prepare_short(&self, series: &Series, scaler: &Scaler) -> Result<Prepared, RunError> {
+        let (rows, network) = (series.rows(), &self.resolved().network);
+        let period = self.resolved().period;
+        let by_itself = match period {
+            2.. if period <= rows => Baseline::SeasonalNaive { period },
+            _ => Baseline::LastValue,
+        };
+        let known = self.known().len();
+        let own = series.channels() - known;
+        let reads_known = self.forecaster().is_none_or(|f| f.ridge.is_none());
+        let ahead = if reads_known { known * (network.context() + network.horizon()) } else { 0 };
+        Ok(Prepared {
+            context: series.clone(),
+            scaler: scaler.clone(),
+            scaled: vec![0.0; own * network.context()],
+            known: vec![0.0; ahead],
+            history: Some((scaler.scale_f64(series)?, rows)),
+            by_itself: Some(by_itself),
+        })
     }
 
     /// The scaled columns known in advance over context and horizon, of which `past` are those over the context.
@@ -85,17 +134,30 @@ impl Run {
     /// levels of a row in order.
     #[must_use]
     pub fn finish(&self, prepared: Prepared, mut predicted: Vec<f64>) -> Forecast {
-        let Prepared { context, scaler, history, .. } = prepared;
+        let Prepared { context, scaler, history, by_itself, .. } = prepared;
         let (horizon, loss) = (self.resolved().network.horizon(), &self.resolved().training.loss);
         let size = loss.outputs() * horizon;
-        if let (Some(f), Some((scaled, rows))) = (self.forecaster(), history) {
+        let forecaster = self.forecaster();
+        if let Some((scaled, rows)) = history {
             for (c, predicted) in predicted.chunks_exact_mut(size).enumerate() {
-                let floor = f.floor(&context.columns()[c], &scaler, c);
-                f.combine(&scaled[c * rows..][..rows], floor, horizon, predicted);
+                let (name, past) = (&context.columns()[c], &scaled[c * rows..][..rows]);
+                match (by_itself, forecaster) {
+                    (Some(baseline), _) => {
+                        predicted.iter_mut().zip(baseline.continuation(past)).for_each(|(p, own)| *p = own);
+                    }
+                    (None, Some(f)) => {
+                        let sizes = (self.resolved().network.context(), horizon);
+                        f.combine(past, f.prior(name, &scaler, c), sizes, predicted);
+                    }
+                    (None, None) => {}
+                }
             }
         }
         let column = |(c, all): (usize, &[f64])| -> Vec<Vec<f64>> {
-            let units = |level: &[f64]| level.iter().map(|&x| scaler.inverse(c, x)).collect();
+            let lowest = forecaster.map_or(f64::NEG_INFINITY, |f| f.lowest(&context.columns()[c]));
+            let digits = self.digits(&scaler, c);
+            let unit = |&x: &f64| digits.round(scaler.inverse(c, x)).max(lowest);
+            let units = |level: &[f64]| level.iter().map(unit).collect();
             all.chunks_exact(horizon).map(units).collect()
         };
         let levels: Vec<_> = predicted.chunks_exact(size).enumerate().map(column).collect();
@@ -105,5 +167,10 @@ impl Run {
             n => levels.into_iter().map(|all| all.into_iter().take(n).collect()).collect(),
         };
         Forecast { context, values, quantiles, intervals: Vec::new() }
+    }
+
+    /// The digits that its forecasts of a column have.
+    pub(super) fn digits(&self, scaler: &Scaler, column: usize) -> Digits {
+        if self.resolved().training.dtype == DType::F64 { Digits::ALL } else { scaler.digits(column) }
     }
 }

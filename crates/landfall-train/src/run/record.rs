@@ -328,7 +328,13 @@ impl EvaluationRecord {
             metrics: None,
             baselines: Vec::new(),
             columns: (0..e.targets).map(column).collect(),
-            series: units.series.iter().enumerate().filter(|_| several).map(series).collect(),
+            series: units
+                .series
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| several && e.series[*i] > 0)
+                .map(series)
+                .collect(),
         }
     }
 }

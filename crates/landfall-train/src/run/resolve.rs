@@ -77,6 +77,10 @@ pub struct Resolved {
     pub checkpoint: CheckpointEvery,
     /// Validations without a better one after which training ends.
     pub patience: Option<usize>,
+    /// Whether the data has no room for a window that tests, so that no network is trained.
+    pub untested: bool,
+    /// What of these follows from the data and has to be known, a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// Above this many steps the table of learning rates alone would fill the memory.
@@ -140,6 +144,7 @@ impl Settings {
             return Err(SettingsError::Conflict { first, second, why }.into());
         }
         let split: Split = self.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
+        let split = split.with_horizon(network.horizon());
         let period = at_least_1("--period", self.period.unwrap_or(24))?;
         let log_every = at_least_1("--log-every", self.log_every.unwrap_or(50))?;
         let mut checkpoint = CheckpointEvery::default();
@@ -164,6 +169,8 @@ impl Settings {
             log_every,
             checkpoint,
             patience,
+            untested: false,
+            notes: Vec::new(),
         })
     }
 

@@ -5,8 +5,8 @@ use super::resolve::{Data, MAX_STEPS, Resolved, Source, divides};
 use super::settings::{OneOrMore, ScalerTable, SettingsError};
 use crate::data::synthetic;
 use crate::data::{
-    Calendar, Covariates, DataError, Known, Panel, Scaler, Segment, TokenData, TokenError, TokenSegments,
-    Validation, WindowedPanel,
+    Calendar, Covariates, DataError, Known, Member, Panel, Scaler, Scaling, Segment, TokenData, TokenError,
+    TokenSegments, Validation, WindowedPanel,
 };
 use crate::models::{Columns, CrossAssetConfig, Model, ModelConfig, Task, TideConfig, TsMixerConfig};
 use crate::nn::Family;
@@ -86,23 +86,27 @@ impl Resolved {
         s.decimal = s.decimal.or(found.decimal);
         s.thousands = s.thousands.or(found.thousands);
         s.frequency = names(&panel.frequencies());
-        let validation = if self.is_default_recipe() { Validation::Optional } else { Validation::Required };
+        let demands = match self.is_default_recipe() {
+            true => (Validation::Optional, Scaling::Robust),
+            false => (Validation::Required, Scaling::Standard),
+        };
         let sizes = (context, horizon);
         let panel = if matches!(self.training.loss, Loss::Distribution(Family::NegativeBinomial, _)) {
             // A likelihood of counts is one of the counts themselves.
             counts(&panel)?;
-            WindowedPanel::unscaled(panel, self.split, sizes, validation)?
+            WindowedPanel::unscaled(panel, self.split, sizes, demands.0)?
+        } else if self.untested {
+            WindowedPanel::untested(panel, sizes)?
         } else {
-            WindowedPanel::fit_with(panel, self.split, sizes, validation)?
+            WindowedPanel::fit_with(panel, self.split, sizes, demands)?
         };
         let dataset = Dataset::windowed(&panel)?;
         self.settings.columns = Some(panel.columns().to_vec());
-        let table = |m: &crate::data::Member| ScalerTable {
-            series: m.series.name().to_owned(),
-            mean: m.scaler.mean().to_vec(),
-            std: m.scaler.std().to_vec(),
-        };
-        self.settings.scaler = Some(panel.members().iter().map(table).collect());
+        // The season before is a forecast only where there is one.
+        let needed = if self.is_default_recipe() { context.max(self.period) } else { context };
+        let table = |m: &Member| ScalerTable::new(m.series.name(), &m.scaler, m.series.rows() < needed);
+        let short = panel.short().iter().map(|(name, scaler)| ScalerTable::new(name, scaler, true));
+        self.settings.scaler = Some(panel.members().iter().map(table).chain(short).collect());
         Ok((dataset, panel))
     }
 
@@ -136,11 +140,7 @@ impl Resolved {
         self.network.check().map_err(SettingsError::Network)?;
         let segments = TokenSegments::new(&data, self.split)?;
         let scalers = data.fit(segments.samples(Segment::Train))?;
-        let table = |(token, s): (&String, &Scaler)| ScalerTable {
-            series: token.clone(),
-            mean: s.mean().to_vec(),
-            std: s.std().to_vec(),
-        };
+        let table = |(token, s): (&String, &Scaler)| ScalerTable::new(token, s, false);
         self.settings.scaler = Some(names.tokens.iter().zip(&scalers).map(table).collect());
         self.settings.names = Some(names.clone());
         let data = data.scaled(&scalers)?;
@@ -198,6 +198,17 @@ impl Resolved {
     /// # Errors
     /// More steps than a run can have; as [`Session::new`].
     pub fn session(&self, engine: &Engine, dataset: &Dataset) -> Result<Session, RunError> {
+        if self.untested {
+            return self.blank_session(engine, dataset);
+        }
+        let by_column;
+        let dataset = match self.trains_by_column(dataset) {
+            true => {
+                by_column = dataset.by_column();
+                &by_column
+            }
+            false => dataset,
+        };
         let windows = dataset.span(Segment::Train).count;
         let per_epoch = (windows / self.training.batch.min(windows).max(1)).max(1);
         let steps = self.training.max_steps.unwrap_or(self.training.epochs.saturating_mul(per_epoch));
@@ -220,6 +231,17 @@ impl Resolved {
             Some(_) | None => engine,
         };
         Ok(Session::new(engine, self.model()?, dataset, context, horizon, training)?)
+    }
+
+    /// A session that neither trains nor has data, of a run that tests nothing.
+    fn blank_session(&self, engine: &Engine, dataset: &Dataset) -> Result<Session, RunError> {
+        let mut resolved = Self { untested: false, ..self.clone() };
+        resolved.forget_covariates();
+        let (context, horizon) = (self.network.context(), self.network.horizon());
+        let mut blank = Dataset::blank(dataset.channels - dataset.known, context, horizon, 1);
+        blank.target = dataset.target.clone();
+        (resolved.training.accumulate, resolved.settings.freeze) = (1, None);
+        resolved.session(engine, &blank)
     }
 
     /// How f32 products multiply on a device. The null device computes none, and plans them all alike.

@@ -4,7 +4,7 @@ use super::device::Device;
 use super::forecaster::Forecaster;
 use super::keywords::{meant, quoted};
 use super::kinds::{ModelKind, Precision, Synthetic};
-use crate::data::{Calendar, Covariates, TokenNames};
+use crate::data::{Calendar, Covariates, Scaler, TokenNames};
 use crate::files::read_text;
 use crate::models::{Approximation, Columns, DropoutMasks, Order as NormOrder};
 use crate::nearest::with_nearest;
@@ -88,6 +88,27 @@ pub struct ScalerTable {
     pub mean: Vec<f64>,
     /// Population standard deviations.
     pub std: Vec<f64>,
+    /// Which columns had one value in the training rows; empty for none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constant: Vec<bool>,
+    /// Whether the series was too short for the run's windows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub short: bool,
+}
+
+impl ScalerTable {
+    /// That of a series.
+    #[must_use]
+    pub fn new(series: &str, scaler: &Scaler, short: bool) -> Self {
+        let constant: Vec<bool> = (0..scaler.channels()).map(|column| scaler.is_constant(column)).collect();
+        Self {
+            series: series.to_owned(),
+            mean: scaler.mean().to_vec(),
+            std: scaler.std().to_vec(),
+            constant: if constant.contains(&true) { constant } else { Vec::new() },
+            short,
+        }
+    }
 }
 
 /// Files of data: in a configuration a path, or a list of paths.

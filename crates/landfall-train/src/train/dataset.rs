@@ -64,6 +64,8 @@ pub struct Dataset {
     pub stretches: Vec<Stretch>,
     /// Windows of training, validation and test.
     spans: [Span; 3],
+    /// Columns that stand behind each other as if they were series ([`Dataset::by_column`]); 1 of others.
+    pub(super) folded: usize,
 }
 
 impl Dataset {
@@ -119,7 +121,7 @@ impl Dataset {
         let (stretches, spans) = stretches(panel, &starts);
         let target = Target::Future(panel.targets());
         let (known, series) = (panel.known(), members.len());
-        Ok(Self { values, channels, known, rows, stride: 1, target, series, stretches, spans })
+        Ok(Self { values, channels, known, rows, stride: 1, target, series, stretches, spans, folded: 1 })
     }
 
     /// The values of a panel with other windows: for training, validation and test the starts of each series' windows,
@@ -143,7 +145,8 @@ impl Dataset {
         let all = Span { base: 0, count: s };
         let target = Target::Labels(data.labels.clone());
         let (rows, stretches) = (s * l, vec![Stretch { first: 0, start: 0, series: 0 }]);
-        Self { values, channels: c, known: 0, rows, stride: l, target, series: 1, stretches, spans: [all; 3] }
+        let (spans, folded) = ([all; 3], 1);
+        Self { values, channels: c, known: 0, rows, stride: l, target, series: 1, stretches, spans, folded }
     }
 
     /// Samples of tokens, which are channels here, and their classes.
@@ -174,6 +177,7 @@ impl Dataset {
             series: 1,
             stretches,
             spans,
+            folded: 1,
         }
     }
 
@@ -195,6 +199,7 @@ impl Dataset {
             series: 1,
             stretches,
             spans: [all; 3],
+            folded: 1,
         }
     }
 
@@ -205,7 +210,8 @@ impl Dataset {
         let all = Span { base: 0, count: windows };
         let values = vec![0.0; channels.saturating_mul(rows)];
         let (target, stretches) = (Target::Future(channels), vec![Stretch { first: 0, start: 0, series: 0 }]);
-        Self { values, channels, known: 0, rows, stride: 1, target, series: 1, stretches, spans: [all; 3] }
+        let (spans, folded) = ([all; 3], 1);
+        Self { values, channels, known: 0, rows, stride: 1, target, series: 1, stretches, spans, folded }
     }
 
     /// The same windows without the columns that are known in advance, for a model that reads none.
@@ -215,6 +221,40 @@ impl Dataset {
         let values = self.values[..channels * self.rows].to_vec();
         let (target, stretches) = (self.target.clone(), self.stretches.clone());
         Self { values, channels, known: 0, target, stretches, ..*self }
+    }
+
+    /// The same windows with one column each: a window of several columns becomes one of each column, as if columns were
+    /// series. A batch of windows is then one of series-windows, whose memory does not grow with the number of columns. It is for
+    /// models that read each column by itself.
+    #[must_use]
+    pub fn by_column(&self) -> Self {
+        let (columns, mut stretches, mut first) = (self.channels, Vec::new(), 0);
+        let spans = self.spans.map(|Span { base, count }| {
+            let own: Vec<Stretch> =
+                self.stretches.iter().copied().filter(|s| (base..base + count).contains(&s.first)).collect();
+            let span = Span { base: first, count: count * columns };
+            for column in 0..columns {
+                stretches.extend(own.iter().map(|s| Stretch {
+                    first: first + column * count + s.first - base,
+                    start: s.start + column * self.rows / self.stride,
+                    series: column * self.series + s.series,
+                }));
+            }
+            first += span.count;
+            span
+        });
+        Self {
+            values: self.values.clone(),
+            channels: 1,
+            known: 0,
+            rows: columns * self.rows,
+            stride: self.stride,
+            target: Target::Future(1),
+            series: columns * self.series,
+            stretches,
+            spans,
+            folded: columns,
+        }
     }
 
     /// Whether validation and test have windows of their own.

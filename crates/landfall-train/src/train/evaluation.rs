@@ -84,6 +84,29 @@ impl Evaluation {
         }
     }
 
+    /// Sums of windows with one column each ([`Dataset::by_column`](super::Dataset::by_column)) as those of windows with so many.
+    pub(super) fn unfolded(self, columns: usize) -> Self {
+        if columns == 1 {
+            return self;
+        }
+        let series = self.series.len() / columns;
+        let sums = |all: &[f64]| -> Vec<f64> {
+            (0..all.len()).map(|i| all[i % columns * series + i / columns]).collect()
+        };
+        let (squared, absolute) = (sums(&self.squared), sums(&self.absolute));
+        Self {
+            windows: self.windows / columns,
+            windows_drop_last: 0,
+            series: self.series[..series].to_vec(),
+            squared_drop_last: vec![0.0; squared.len()],
+            absolute_drop_last: vec![0.0; absolute.len()],
+            squared,
+            absolute,
+            targets: columns,
+            ..self
+        }
+    }
+
     fn means(&self, squared: &[f64], absolute: &[f64], windows: usize) -> (f64, f64) {
         let n = (windows * self.horizon * self.targets).max(1) as f64;
         (squared.iter().sum::<f64>() / n, absolute.iter().sum::<f64>() / n)

@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// Steps whose losses the device keeps until the host reads them.
 pub const RING: usize = 1024;
 
+/// Values of predictions that are in memory at once, of windows that are put together of their columns.
+const PREDICTIONS: usize = 1 << 24;
+
 /// What one step reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepRecord {
@@ -74,6 +77,8 @@ pub struct Session {
     /// Windows of a micro-batch, which an evaluation takes at once.
     part: usize,
     steps_per_epoch: usize,
+    /// Columns of a window of which each is one here ([`Dataset::by_column`]).
+    folded: usize,
     programs: Programs,
     /// The first step that may have run here, from 1.
     first: usize,
@@ -137,6 +142,7 @@ impl Session {
             window,
             part,
             steps_per_epoch,
+            folded: dataset.folded,
             programs,
             first: 1,
             ring: Vec::new(),
@@ -190,6 +196,12 @@ impl Session {
         self.steps_per_epoch
     }
 
+    /// Whether it trains on windows of one column each ([`Dataset::by_column`]).
+    #[must_use]
+    pub fn is_by_column(&self) -> bool {
+        self.folded > 1
+    }
+
     /// Columns that are known in advance.
     #[must_use]
     pub fn known(&self) -> usize {
@@ -205,7 +217,7 @@ impl Session {
     /// Windows of a segment.
     #[must_use]
     pub fn windows(&self, segment: Segment) -> usize {
-        self.spans[place(segment)].count
+        self.spans[place(segment)].count / self.folded
     }
 
     /// The programs: train, evaluate, predict.
@@ -356,7 +368,8 @@ impl Session {
             absolute_drop_last: drop_last.1,
             targets: self.outputs.targets,
             horizon: self.outputs.horizon,
-        })
+        }
+        .unfolded(self.folded))
     }
 
     /// The sums of a segment before any window is added.
@@ -378,6 +391,7 @@ impl Session {
             targets: self.outputs.targets,
             horizon: self.outputs.horizon,
         }
+        .unfolded(self.folded)
     }
 
     /// Predicts from one scaled context `[C, L]`: `[targets, Q, H]`, scaled, with Q = 1 unless the loss has quantile
@@ -456,7 +470,44 @@ impl Session {
         segment: Segment,
         mut each: impl FnMut(usize, &[f64]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let span = self.spans[place(segment)];
+        let Span { base, count } = self.spans[place(segment)];
+        let (columns, window) = (self.folded, self.options.loss.outputs() * self.outputs.horizon);
+        let windows = count / columns;
+        if columns == 1 {
+            return self.predict_span(Span { base, count }, |_, first, all| each(first, all));
+        }
+        // Windows of one column each, which are put together again: all at once, or so many that they fit into memory.
+        let some = (PREDICTIONS / (columns * window).max(1)).max(self.part).min(windows.max(1));
+        for first in (0..windows).step_by(some) {
+            let here = (windows - first).min(some);
+            let mut all = vec![0.0; here * columns * window];
+            let spans: Vec<Span> = match here == windows {
+                true => vec![Span { base, count }],
+                false => {
+                    (0..columns).map(|c| Span { base: base + c * windows + first, count: here }).collect()
+                }
+            };
+            for (c, span) in spans.into_iter().enumerate() {
+                self.predict_span(span, |size, from, predicted| {
+                    for (i, values) in predicted.chunks_exact(size).enumerate() {
+                        let (column, at) = (c + (from + i) / here, (from + i) % here);
+                        all[(at * columns + column) * size..][..size].copy_from_slice(values);
+                    }
+                    Ok::<(), E>(())
+                })?;
+            }
+            each(first, &all)?;
+        }
+        Ok(())
+    }
+
+    /// Predicts the windows of a span, in order: `each` gets the number of values of a window, the number of windows before
+    /// these, and the predictions of the next ones.
+    fn predict_span<E: From<Error>>(
+        &mut self,
+        span: Span,
+        mut each: impl FnMut(usize, usize, &[f64]) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.rewind(span)?;
         let batch = self.part;
         let window = self.outputs.targets * self.outputs.levels * self.outputs.horizon;
@@ -465,7 +516,9 @@ impl Session {
             let mut all = self.programs.evaluate.read_host(PREDICTION)?.data;
             // Rows past the last window repeat it.
             all.truncate((span.count - first).min(batch) * window);
-            each(first, &self.options.loss.forecasts(all, self.outputs.horizon))?;
+            let forecasts = self.options.loss.forecasts(all, self.outputs.horizon);
+            let size = forecasts.len() / (span.count - first).min(batch).max(1);
+            each(size, first, &forecasts)?;
         }
         Ok(())
     }

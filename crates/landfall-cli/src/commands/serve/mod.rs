@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         let widths = errors.as_ref().map(of);
         Ok((session, batches, widths.transpose()?))
     })?;
-    output::note(&placed.line());
+    placed.told().iter().for_each(|device| output::note(device));
     let (session, batches, widths) = placed.made;
     if !batches.left_out().is_empty() {
         let most = batches.most();

@@ -139,8 +139,9 @@ impl Server {
             let mut forecast = self.run.finish(prepared, predicted);
             if let Some(widths) = &self.widths {
                 widths
-                    .add_to(&mut forecast)
+                    .of(forecast.context.name())
                     .map_err(|why| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string()))?;
+                widths.add_to(&mut forecast);
             }
             all.push(forecast);
         }

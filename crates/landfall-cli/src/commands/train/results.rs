@@ -1,8 +1,8 @@
 //! What a run that finished says.
 
 use crate::commands::{
-    METRICS, class_rows, interval_rows, metric_cells, nll_line, no_baseline_intervals, quantile_line,
-    quantile_scores_line, series_rows,
+    METRICS, class_rows, interval_rows, metric_cells, nll_line, no_baseline_intervals,
+    quantile_line, quantile_scores_line, series_rows,
 };
 use crate::error::CliError;
 use crate::output::{self, digits};
@@ -43,7 +43,7 @@ impl<'a> Results<'a> {
 
     /// Prints the scores beside those of the baselines, and where the run is.
     pub(crate) fn print(&self) -> Result<(), CliError> {
-        let Some(last) = self.records.last() else { return Ok(()) };
+        let Some(last) = self.records.last() else { return self.untested() };
         let own = self.resolved.settings.model.filter(|_| last.step == 0 && self.chosen.is_none());
         let preset = self.resolved.settings.preset.as_deref().unwrap_or_default();
         let name = own.map_or(preset, |kind| kind.name());
@@ -90,15 +90,33 @@ impl<'a> Results<'a> {
             output::line(&format!("{gap}{}\n", output::table(rows)))?;
             gap = "";
         }
+        for remark in last.coverage_remarks() {
+            output::line(&format!("{remark}\n"))?;
+        }
         if let Some(why) = no_baseline_intervals(last) {
             output::line(&format!("{why}\n"))?;
         }
         self.saved()?;
         if matches!(self.comparison, Comparison::Series(_)) {
-            let future = if Run::open(self.path)?.needs_future() { " --future FILE" } else { "" };
-            output::line(&format!("Forecast with: landfall forecast {}{future}", self.path.display()))?;
+            self.forecast_with()?;
         }
         Ok(())
+    }
+
+    /// Prints what a run without a test says.
+    fn untested(&self) -> Result<(), CliError> {
+        if self.chosen.is_none() {
+            return Ok(());
+        }
+        output::line("")?;
+        self.verdict.iter().try_for_each(|line| output::line(line))?;
+        self.saved()?;
+        self.forecast_with()
+    }
+
+    fn forecast_with(&self) -> Result<(), CliError> {
+        let future = if Run::open(self.path)?.needs_future() { " --future FILE" } else { "" };
+        output::line(&format!("Forecast with: landfall forecast {}{future}", self.path.display()))
     }
 
     /// The scores as a table's rows: the forecast first, then its network alone, then the baselines.
@@ -117,9 +135,10 @@ impl<'a> Results<'a> {
             None => row(name, last.mse, last.mae, last.metrics.as_ref()),
             Some(c) => {
                 row(&c.choice.winner.name, last.mse, last.mae, last.metrics.as_ref());
-                if c.choice.forecaster.share != 1.0 {
+                let network = c.tested.as_ref().map(|tested| &tested.network);
+                if let Some(network) = network.filter(|_| c.choice.forecaster.share != 1.0) {
                     let name = format!("{} alone", c.choice.forecaster.network.name());
-                    row(&name, c.network.mse, c.network.mae, c.network.metrics.as_ref());
+                    row(&name, network.mse, network.mae, network.metrics.as_ref());
                 }
             }
         }

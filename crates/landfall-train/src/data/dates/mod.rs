@@ -125,6 +125,11 @@ impl Dates {
         own.or_else(other)
     }
 
+    /// The same dates, of which these go on by a step that others show.
+    pub(super) fn with_step(&self, step: Frequency) -> Self {
+        Self { step: Some(step), ..self.clone() }
+    }
+
     /// The dates of the first `rows` rows.
     pub(super) fn first(&self, rows: usize) -> Self {
         let values = self.values.get(..rows).unwrap_or(&self.values).to_vec();
