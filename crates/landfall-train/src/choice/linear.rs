@@ -96,7 +96,7 @@ impl Linear {
     }
 
     /// Fits it to these windows of the target columns, once for each strength. `priors` are those of each series and target
-    /// column: windows that keep their value are forecast by that, and so no network is fit to them.
+    /// column: those that were constant in the training rows teach the others nothing, and are left out.
     ///
     /// # Errors
     /// Not enough memory.
@@ -118,7 +118,7 @@ impl Linear {
             // Columns begin at different windows, so that a sample of few windows still holds most of them.
             for origin in origins.iter().skip(column % every).step_by(every) {
                 let window = &values[origin.at - context..origin.at];
-                if priors[origin.series * targets + column].kept(window).is_some() {
+                if priors[origin.series * targets + column].constant {
                     continue;
                 }
                 self.of(window, &mut rows);

@@ -59,8 +59,13 @@ impl Sum {
 
     /// The mean over the series and columns that have values of their mean squared errors; infinite where there is none, and
     /// where it is not finite, so that it loses.
-    fn mean(all: &[Self]) -> f64 {
-        let scored = || all.iter().filter(|sum| sum.values > 0);
+    ///
+    /// Those that were constant in the training rows, where others are, have no say: what became of them since is no measure of
+    /// a forecaster.
+    fn mean(all: &[Self], priors: &[Prior]) -> f64 {
+        let some = all.iter().zip(priors).any(|(sum, prior)| sum.values > 0 && !prior.constant);
+        let counts = |(sum, prior): &(&Self, &Prior)| sum.values > 0 && !(some && prior.constant);
+        let scored = || all.iter().zip(priors).filter(counts).map(|(sum, _)| sum);
         let mean = scored().map(|sum| sum.squares / sum.values as f64).sum::<f64>() / scored().count() as f64;
         if mean.is_finite() { mean } else { f64::INFINITY }
     }
@@ -147,14 +152,17 @@ impl<'a> Tally<'a> {
         let baselines = self.baselines.iter().zip(&self.alone).map(|(baseline, sums)| Candidate {
             network: None,
             baseline: Some(*baseline),
-            mse: Sum::mean(sums),
+            mse: Sum::mean(sums, &self.priors),
         });
         let baselines: Vec<Candidate> = baselines.collect();
         let better =
             least(&baselines).and_then(|b| self.baselines.iter().position(|x| Some(*x) == b.baseline));
         let of = |way: usize, baseline| {
             let each = self.networks.iter().enumerate();
-            each.map(move |(n, ways)| Candidate { network: Some(n), baseline, mse: Sum::mean(&ways[way]) })
+            each.map(move |(n, ways)| {
+                let mse = Sum::mean(&ways[way], &self.priors);
+                Candidate { network: Some(n), baseline, mse }
+            })
         };
         let means = better.into_iter().flat_map(|b| of(1 + b, self.baselines.get(b).copied()));
         baselines.iter().copied().chain(means).chain(of(0, None)).collect()
@@ -250,7 +258,7 @@ mod tests {
         let predictions = [vec![2.0], vec![1.0; 4], vec![103.0; 4]].concat();
         tally.score_network(0, &origins, &predictions);
         let found: Vec<f64> = tally.candidates().iter().map(|c| c.mse).collect();
-        // Last value: 4, 0, 0. The network: 0, 1, 0. Over the nine windows it would be 4 / 9 against 4 / 9.
-        assert_eq!([found[0], found[2]], [4.0 / 3.0, 1.0 / 3.0]);
+        // Last value: 4, 0. The network: 0, 1. Over the five windows it would be 4 / 5 against 4 / 5.
+        assert_eq!([found[0], found[2]], [2.0, 0.5]);
     }
 }

@@ -111,7 +111,7 @@ impl Scaler {
                 let level = mean.abs();
                 fit.std[column] = if level > 0.0 { level } else { 1.0 };
             } else if std < LEAST_SHARE * all {
-                (fit.mean[column], fit.std[column]) = (mean, all);
+                (fit.mean[column], fit.std[column], fit.constant[column]) = (mean, all, true);
             }
         }
         Ok(fit)
@@ -129,7 +129,7 @@ impl Scaler {
         Self { constant: if constant.contains(&true) { constant } else { Vec::new() }, ..self }
     }
 
-    /// Whether a column had one value in the training rows.
+    /// Whether a column had one value in the training rows, or nearly: they say nothing of the rows to come.
     #[must_use]
     pub fn is_constant(&self, column: usize) -> bool {
         self.constant.get(column).copied().unwrap_or(false)
