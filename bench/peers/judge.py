@@ -389,7 +389,7 @@ def main():
             if wrong >= args.most:
                 break
     seconds = time.perf_counter() - start
-    print(f"{number + 1} programs, {second} with second derivatives, {wrong} wrong, {seconds:.0f} s (PyTorch {torch.__version__})")
+    print(f"programs: {number + 1}, {second} with second derivatives, {wrong} wrong, {seconds:.0f} s (PyTorch {torch.__version__})")
     sys.exit(1 if wrong else 0)
 
 

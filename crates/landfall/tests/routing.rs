@@ -300,9 +300,11 @@ fn fault(of: &Tensor) -> (&'static str, usize, i64, usize) {
     }
 }
 
-/// The elements of a faulty result, which are only read of a copy.
-fn clamped<T: Element>(engine: &Engine, of: &Tensor) -> Result<Vec<T>, Error> {
-    engine.eval(&landfall::ops::Copy, &[of.view()])?.read()
+/// A copy of a faulty result has its fault.
+fn copied(engine: &Engine, of: &Tensor) -> Check {
+    let copy = engine.eval(&landfall::ops::Copy, &[of.view()])?;
+    assert_eq!(fault(&copy), fault(of));
+    Ok(())
 }
 
 /// A bad map is reported by the op that follows it, nothing is written out of bounds, and the engine goes on.
@@ -320,17 +322,17 @@ fn r34_a_bad_map_is_named_and_the_engine_goes_on(engine: &Engine) -> Check {
         &[x.view(), engine.tensor([2, 3], &[9i32, 1, 1, 0, 0, 1])?.view(), source.view()],
     )?;
     assert_eq!(fault(&y[0]), ("permute", 0, 9, 2));
-    assert_eq!(clamped::<f32>(engine, &y[0])?[..3], [4.0, 5.0, 6.0]);
+    copied(engine, &y[0])?;
     let bad = engine.tensor([2, 3], &[1i32, 1, 1, 0, -5, 1])?;
     let y = call(engine, &with, &[x.view(), bad.view(), source.view(), p.view()])?;
     assert_eq!(fault(&y[0]), ("permute", 4, -5, 2));
     let rows = tensor::<f32>(engine, [2, 3], |i| i as f64)?;
     let z = call(engine, &Unpermute, &[rows.view(), bad.view(), source.view(), p.view()])?;
     assert_eq!(fault(&z[0]), ("unpermute", 4, -5, 2));
-    assert_eq!(clamped::<f32>(engine, &z[0])?, [6.0, 8.0, 10.0, 0.0, 0.0, 0.0]);
+    copied(engine, &z[0])?;
     let g = call(engine, &UnpermuteGrad, &[rows.view(), bad.view(), source.view(), p.view(), x.view()])?;
     assert_eq!(fault(&g[1]), ("unpermute_grad", 4, -5, 2));
-    assert_eq!(clamped::<f32>(engine, &g[1])?, [0.0, 26.0, 0.0, 0.0]);
+    copied(engine, &g[1])?;
     let pairs = call(
         engine,
         &PairProbs { experts: 1 },
@@ -343,7 +345,7 @@ fn r34_a_bad_map_is_named_and_the_engine_goes_on(engine: &Engine) -> Check {
         let map = engine.tensor([2, 3], &map)?;
         let y = call(engine, &Permute::default(), &[x.view(), map.view(), source.view()])?;
         assert_eq!(fault(&y[0]), ("permute", position, count, 2));
-        assert_eq!(clamped::<f32>(engine, &y[0])?[3..], [1.0, 2.0, 3.0]);
+        copied(engine, &y[0])?;
         let z = call(engine, &Unpermute, &[rows.view(), map.view(), source.view(), p.view()])?;
         assert_eq!(fault(&z[0]), ("unpermute", position, count, 2));
         let g = [rows.view(), map.view(), source.view(), p.view(), x.view()];
@@ -357,9 +359,9 @@ fn r34_a_bad_map_is_named_and_the_engine_goes_on(engine: &Engine) -> Check {
     let m = engine.tensor([2, 4], &[0u8, 1, 0, 0, 1, 1, 0, 1])?;
     let maps = call(engine, &RouteMap { most: 2, rows: 4, ..RouteMap::default() }, &[m.view()])?;
     assert_eq!(fault(&maps[0]), ("route_map", 1, 3, 3));
-    assert_eq!(clamped::<i32>(engine, &maps[0])?, [0, -1, 1, -1, 1, 2, 1, 3, 1, 2]);
-    assert_eq!(clamped::<i32>(engine, &maps[1])?, [0, 3, 2, -1]);
-    assert_eq!(clamped::<i32>(engine, &maps[2])?, [0, 2, 0, 1]);
+    copied(engine, &maps[0])?;
+    copied(engine, &maps[1])?;
+    copied(engine, &maps[2])?;
 
     let chunk_map = |sizes: &[i32], order: &[i32]| -> Result<Tensor, Error> {
         let (s, o) = (engine.tensor([sizes.len()], sizes)?, engine.tensor([order.len()], order)?);
@@ -374,7 +376,7 @@ fn r34_a_bad_map_is_named_and_the_engine_goes_on(engine: &Engine) -> Check {
         let d = chunk_map(&sizes, &order)?;
         let (op, position, value, limit) = fault(&d);
         assert_eq!((op, (position, value, limit)), ("chunk_map", want), "{sizes:?} {order:?}");
-        assert_eq!(clamped::<i32>(engine, &d)?, [0, 1, 2, 3], "{sizes:?} {order:?}");
+        copied(engine, &d)?;
     }
     let d = engine.tensor([2], &[1i32, 7])?;
     for inverse in [false, true] {
@@ -384,8 +386,8 @@ fn r34_a_bad_map_is_named_and_the_engine_goes_on(engine: &Engine) -> Check {
 
     // After all that a good call gives what it should.
     let y = call(engine, &with, &[x.view(), good.view(), source.view(), p.view()])?;
-    assert_eq!(clamped::<f32>(engine, &y[0])?, [4.0, 5.0, 6.0, 1.0, 2.0, 3.0]);
-    assert_eq!(clamped::<f32>(engine, &y[1])?, [3.0, 2.0]);
+    assert_eq!(y[0].read::<f32>()?, [4.0, 5.0, 6.0, 1.0, 2.0, 3.0]);
+    assert_eq!(y[1].read::<f32>()?, [3.0, 2.0]);
     Ok(())
 }
 
@@ -530,11 +532,11 @@ fn bad_segments_are_named(engine: &Engine) -> Check {
         let y = call(engine, &GroupedMatMul, &[x.view(), w.view(), c.view(), o.view()])?;
         let (op, position, value, limit) = fault(&y[0]);
         assert_eq!((op, (position, value, limit)), ("grouped_matmul", want), "{counts:?} {offsets:?}");
-        assert_eq!(clamped::<f32>(engine, &y[0])?, [0.0; 12], "{counts:?} {offsets:?}");
+        copied(engine, &y[0])?;
         let g = call(engine, &GroupedMatMulGrad, &[x.view(), x.view(), c.view(), o.view()])?;
         let (op, position, value, limit) = fault(&g[0]);
         assert_eq!((op, (position, value, limit)), ("grouped_matmul_grad", want), "{counts:?} {offsets:?}");
-        assert_eq!(clamped::<f32>(engine, &g[0])?, [0.0; 8], "{counts:?} {offsets:?}");
+        copied(engine, &g[0])?;
     }
     Ok(())
 }

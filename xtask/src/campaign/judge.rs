@@ -1,33 +1,70 @@
-//! Calls of ops against the reference: the suite's `--guarded`, on views that a seed draws in memory whose other bytes must stay
-//! as they are.
+//! Calls of ops against the reference, by the suite's `--guarded`: on views that a seed draws in memory whose other bytes must stay
+//! as they are. Programs against PyTorch, by `bench/peers/judge.py`.
 
 use super::{Options, Tally};
-use std::path::Path;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub(super) fn run(options: &Options) -> Result<Tally, String> {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
-    command.args(["test", "--quiet", "-p", "landfall", "--test", "suite", "--"]);
+pub(super) fn run(rest: &[String], options: &Options) -> Result<Tally, String> {
+    match rest {
+        [] => guarded(options),
+        [part] if part == "guarded" => guarded(options),
+        [part] if part == "programs" => programs(options),
+        _ => Err(format!("the judge has guarded and programs, not {}", rest.join(" "))),
+    }
+}
+
+fn guarded(options: &Options) -> Result<Tally, String> {
+    let mut command = Command::new(suite()?);
     command.args(["--guarded", &options.count.to_string(), "--seed", &options.seed.to_string()]);
     if let Some(case) = options.case {
         command.args(["--case", &case.to_string()]);
     }
-    let done = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
+    told(command, "FOUND ", "guarded: ", options.case.map_or(options.count, |_| 1))
+}
+
+/// Random programs, their values and derivatives, in a Python with torch and the package.
+fn programs(options: &Options) -> Result<Tally, String> {
+    let mut command = Command::new(std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into()));
+    command.arg(top().join("bench/peers/judge.py"));
+    command.args(["--count", &options.count.to_string(), "--seed", &options.seed.to_string()]);
+    told(command, "    WRONG ", "programs: ", options.count)
+}
+
+/// What a judge found: the lines that begin so. A run that counted its cases ended; another one says why it did not.
+fn told(mut command: Command, found: &str, counted: &str, count: usize) -> Result<Tally, String> {
+    let done = command.stderr(Stdio::inherit()).output().map_err(|e| format!("{command:?}: {e}"))?;
     let told = String::from_utf8_lossy(&done.stdout);
-    let mut tally = Tally { count: options.case.map_or(options.count, |_| 1), ..Tally::default() };
-    told.lines()
-        .filter_map(|line| line.strip_prefix("FOUND "))
-        .for_each(|line| tally.finding(line.to_owned()));
-    // A run that counted its calls ended; another one says why it did not.
-    match told.lines().find(|line| line.starts_with("guarded: ")) {
+    let mut tally = Tally { count, ..Tally::default() };
+    told.lines().filter_map(|line| line.strip_prefix(found)).for_each(|line| tally.finding(line.to_owned()));
+    match told.lines().find(|line| line.starts_with(counted)) {
         Some(counts) if done.status.success() != tally.findings.is_empty() => {
-            Err(format!("{}: {counts}", done.status))
+            Err(format!("{}: {counts}\n{told}", done.status))
         }
         Some(counts) => {
             tally.note(counts.to_owned());
             Ok(tally)
         }
-        None => Err(format!("the suite ended with {}:\n{told}", done.status)),
+        None => Err(format!("{command:?} ended with {}:\n{told}", done.status)),
     }
+}
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The suite of the engine's ops, built with the whole workspace, so that features are those of its tests and nothing is built twice.
+fn suite() -> Result<PathBuf, String> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(top()).args(["test", "--workspace", "--no-run", "--test", "suite", "--message-format=json"]);
+    let done = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
+    let messages = String::from_utf8_lossy(&done.stdout);
+    let of_engine = |message: &Value| {
+        let package = message["package_id"].as_str().is_some_and(|id| id.contains("crates/landfall#"));
+        let path = message["executable"].as_str().filter(|_| package && message["target"]["name"] == "suite");
+        path.map(PathBuf::from)
+    };
+    let found = messages.lines().filter_map(|line| serde_json::from_str(line).ok()).find_map(|m| of_engine(&m));
+    found.ok_or_else(|| format!("{command:?} built no suite ({})", done.status))
 }

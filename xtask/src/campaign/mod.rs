@@ -22,7 +22,8 @@ const USAGE: &str = "usage: cargo xtask campaign NAME [--count N] [--seed S] [--
   disk              trains into a full disk, and resumes once there is space [default: 20]
   fuzz [TARGET]...  random inputs for csv, config, checkpoint and tune-cache [default: 100000]; --case N makes one again
   serve             sends hostile requests to a server [default: 10000]
-  judge             calls of every op on views drawn in guarded memory, against the reference [default: 10000; or --guarded N]
+  judge [PART]      calls of every op on views drawn in guarded memory, against the reference (guarded), or random programs against
+                    PyTorch (programs: a Python, PYTHON, with torch and the package landfall) [default: 10000]
   short             each of them with small counts
   --program PATH    the program, instead of the one that is built here";
 
@@ -37,7 +38,7 @@ const CAMPAIGNS: [(&str, usize, usize, Campaign); 7] = [
     ("disk", 20, 4, |_, o| disk::run(o)),
     ("fuzz", 100_000, 8000, fuzz::run),
     ("serve", 10_000, 600, |_, o| serve::run(o)),
-    ("judge", 10_000, 300, |_, o| judge::run(o)),
+    ("judge", 10_000, 300, judge::run),
 ];
 
 /// What was asked for.
@@ -152,7 +153,7 @@ fn parse(arguments: &[String]) -> Result<(Vec<String>, Given), String> {
         let mut value = || rest.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
         let number = |text: &String| text.parse::<u64>().map_err(|e| format!("{argument} {text}: {e}"));
         match argument.as_str() {
-            "--count" | "--guarded" => given.count = Some(number(value()?)? as usize),
+            "--count" => given.count = Some(number(value()?)? as usize),
             "--seed" => given.seed = number(value()?)?,
             "--case" => given.case = Some(number(value()?)?),
             "--program" => given.program = Some(value()?.into()),

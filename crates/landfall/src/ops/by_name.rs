@@ -70,8 +70,9 @@ pub fn by_name_for(
                 None => op.set(name, &value)?,
             }
         }
-        arity(op, args)?;
+        // An attribute that is missing may say which arguments there are.
         open.iter().find(|a| a.default.is_none()).map_or(Ok(()), |a| Err(missing(a)))?;
+        arity(op, args)?;
         axes.into_iter().try_for_each(|(name, of, value)| {
             let rank = shape_of(op, of, args).map_or(0, |shape| shape.rank());
             op.set(name, &from_front(value, rank)?)

@@ -122,7 +122,12 @@ impl HostTensor {
     /// The same tensor with every element rounded to the dtype.
     #[must_use]
     pub fn rounded(&self) -> Self {
-        let round = |x: f64| with_dtype!(any self.spec.dtype, T => T::from_f64(x).to_f64());
+        let stored = |x: f64| with_dtype!(any self.spec.dtype, T => T::from_f64(x).to_f64());
+        let round = |x: f64| match self.spec.dtype {
+            // A truth value is 0 or 1.
+            DType::Bool => f64::from(u8::from(stored(x) != 0.0)),
+            DType::F32 | DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::I64 | DType::U8 => stored(x),
+        };
         Self { data: self.data.iter().map(|&x| round(x)).collect(), ..self.clone() }
     }
 

@@ -1,6 +1,6 @@
 //! A number for elements of any dtype: a whole one stays exact, which of an `f64` ends at 2⁵³.
 
-use super::{DType, Element, Rule};
+use super::{DType, Element, Rule, with_dtype};
 use std::fmt;
 
 /// A number that a caller gives for elements of a dtype: [`Graph::scalar`](crate::Graph::scalar) and others take integers and floats.
@@ -82,7 +82,7 @@ impl Number {
 
     /// That a float dtype rounds the number to a finite one, if it is finite.
     fn rounded_by(self, dtype: DType) -> Result<(), Rule> {
-        let nearest = crate::with_dtype!(any dtype, T => match self {
+        let nearest = with_dtype!(any dtype, T => match self {
             Self::Int(value) => T::from_i64(value).to_f64(),
             Self::Float(value) => T::from_f64(value).to_f64(),
         });

@@ -334,7 +334,7 @@ op_attributes! {
         /// Dtype and shape of the result.
         pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR } => required,
         /// The value; rounded to a float dtype.
-        pub value: f64 = 1.0,
+        pub value: f64 = 1.0 => required,
     }
 }
 

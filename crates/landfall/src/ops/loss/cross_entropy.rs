@@ -348,7 +348,7 @@ mod tests {
     use crate::{Engine, Error};
 
     #[test]
-    fn a_label_out_of_range_is_clamped_and_reported_forward_and_backward() -> Result<(), Error> {
+    fn a_label_out_of_range_is_reported_forward_and_backward() -> Result<(), Error> {
         let engine = Engine::cpu_with_threads(1)?;
         let logits = engine.tensor([3, 2], &[0.0f64; 6])?;
         let labels = engine.tensor([3], &[1i64, 2, -1])?;
@@ -357,16 +357,13 @@ mod tests {
         engine.call(&CrossEntropy, &[logits.view(), labels.view()], &mut [loss.view_mut()])?;
         let fault = |op| Error::Index { op, position: 1, value: 2, limit: 2 };
         assert_eq!(loss.read::<f64>(), Err(fault("cross_entropy")));
-        // What the clamped label gives is seen in a copy.
         let copy = engine.eval(&crate::ops::Copy, &[loss.view()])?;
-        assert!((copy.item::<f64>()? - 2f64.ln()).abs() < 1e-15);
+        assert_eq!(copy.item::<f64>(), Err(fault("cross_entropy")));
         let cotangent = engine.tensor([], &[6.0f64])?;
         let mut out = engine.empty(DType::F64, [3, 2])?;
         let args = [logits.view(), labels.view(), cotangent.view()];
         engine.call(&CrossEntropyGrad, &args, &mut [out.view_mut()])?;
         assert_eq!(out.read::<f64>(), Err(fault("cross_entropy_grad")));
-        let copy = engine.eval(&crate::ops::Copy, &[out.view()])?;
-        assert_eq!(copy.read::<f64>()?, [1.0, -1.0, 1.0, -1.0, -1.0, 1.0]);
         Ok(())
     }
 
