@@ -164,7 +164,7 @@ def rowwise(d, i, shape):
         n = shape[-1]
         weight, bias = d.array(n), d.array(n)
         return Step(kind, [i], lambda x, weight, bias: x.layer_norm(weight, bias),
-                    lambda x, weight, bias: torch.nn.functional.layer_norm(x, (n,), weight, bias), constants=(weight, bias))
+                    lambda x, weight, bias: torch.nn.functional.layer_norm(x, (n,), weight, bias), False, (weight, bias))
     if kind == "sort":
         return Step(kind, [i], lambda x: x.sort(axis=axis)[0], lambda x: x.sort(dim=axis)[0], False)
     if kind == "roll":

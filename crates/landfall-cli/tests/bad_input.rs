@@ -165,10 +165,6 @@ fn names_and_combinations() {
             "a seasonal period of 250 needs as many rows of history, there are 240; choose 1 to 240",
         ),
         (
-            "train --data d.csv --context 12 --horizon 8 --period 250",
-            "a seasonal period of 250 needs as many rows of history, there are 232; choose 1 to 232",
-        ),
-        (
             "evaluate nowhere",
             "nowhere is not a run directory: config.toml: No such file or directory (os error 2)",
         ),

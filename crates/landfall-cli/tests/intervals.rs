@@ -250,7 +250,7 @@ fn distributions_forecast_their_mean_and_any_quantiles() {
     f.runs("report n");
     let report = f.read("n/report.html");
     assert!(
-        report.contains("Test windows, original units") && !report.contains("scaled<"),
+        report.contains(" test windows, original units") && !report.contains("scaled<"),
         "counts are not scaled"
     );
     for line in f.runs("forecast n").out.lines().skip(1) {

@@ -259,7 +259,7 @@ fn a_forecast_goes_on_where_the_data_ends() {
     assert!(renamed.out.starts_with("ds,load,wind\n2021-01-02 16:00:00,"), "{}", renamed.out);
     f.write("gap.csv", csv(40).replace("2021-01-02 10:", "2021-01-02 10:30:").replace(":30:00:00", ":30:00"));
     let gap = f.runs("forecast run --data gap.csv");
-    assert!(gap.err.contains("\nnote: the dates cannot be continued: irregular"), "{}", gap.err);
+    assert!(gap.err.contains("note: the dates cannot be continued: irregular"), "{}", gap.err);
     assert!(gap.out.starts_with("step,load,wind\n1,"), "{}", gap.out);
 }
 

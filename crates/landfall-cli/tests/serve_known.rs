@@ -148,7 +148,7 @@ fn rows_that_are_missing_or_of_other_dates_are_refused() {
     says(&with(ahead(ROWS + 1, 6)), "has 2024-01-13 13:00:00 where 2024-01-13 12:00:00 is forecast");
     says(
         &with(columns(ROWS, HORIZON, &["price"])),
-        "no column `event` among price; add it or correct its name",
+        "no column `event`; add it or correct its name",
     );
     let mut uneven = ahead(ROWS, HORIZON);
     uneven["columns"]["price"] = json!([1, 2]);

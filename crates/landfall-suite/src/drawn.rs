@@ -17,11 +17,6 @@ const MOST: usize = 4096;
 /// What bytes hold that no element lies on.
 const GUARD: u8 = 0xA5;
 
-/// The bound of results: elements that are equal because they are one element in memory cancel more than those of samples do.
-fn loose(dtype: DType) -> f64 {
-    2.0 * bound(dtype)
-}
-
 /// How an operand lies in flat memory.
 #[derive(Debug, Clone)]
 struct Lie {
@@ -253,7 +248,7 @@ impl Operands {
             )
             .map_err(|e| failed(e.to_string()))?;
         let got = outputs.iter().map(View::read_host).collect::<Result<Vec<_>, _>>()?;
-        close(&case, &got, &case.reference()?, loose, &mut Worst::new())
+        close(&case, &got, &case.reference()?, bound, &mut Worst::new())
             .map_err(|Failure(why)| failed(why))?;
         for (number, memory) in self.memories.iter().enumerate() {
             let (mut now, size) = (memory.now()?, memory.flat.dtype().size());

@@ -342,6 +342,7 @@ gradient.
 /// Methods that build or inspect a graph and compute nothing.
 const BUILDERS: &[&str] = &[
     "composed",
+    "distinct",
     "entry",
     "full_precision",
     "in_primitives",

@@ -107,6 +107,7 @@ fn recast(args: &[HostTensor], from: DType, to: DType) -> Vec<HostTensor> {
 /// Ops with gradients that start from results kept in 16 bits, and methods that are such ops.
 const KEPT: &[&str] = &[
     "attend",
+    "scaled_dot_product_attention",
     "attention",
     "attention_grad",
     "masked_attention",

@@ -87,7 +87,7 @@ impl Tracer {
     /// Makes a call and records it; the numbers of its values.
     pub(crate) fn add(&self, step: Step) -> Result<Range<usize>, Error> {
         let mut tracing = self.tracing();
-        let values = step.perform(&tracing.graph, &tracing.values)?;
+        let values = tracing.graph.distinct(|| step.perform(&tracing.graph, &tracing.values))?;
         let first = tracing.values.len();
         tracing.values.extend(values);
         tracing.steps.push(step);
@@ -124,7 +124,7 @@ impl Tracer {
 pub(crate) fn replay(steps: &[Step], at: &impl Site) -> Result<Vec<Value>, Error> {
     let mut values = Vec::new();
     for step in steps {
-        let given = step.perform(at, &values)?;
+        let given = at.graph().distinct(|| step.perform(at, &values))?;
         values.extend(given);
     }
     Ok(values)

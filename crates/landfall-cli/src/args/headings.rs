@@ -11,6 +11,8 @@ const HEADINGS: [(&str, &[&str]); 8] = [
         &[
             "data",
             "separator",
+            "decimal",
+            "thousands",
             "date_column",
             "date_format",
             "series_id",

@@ -274,6 +274,7 @@ fn picture(path: &Path, panel: &WindowedPanel, session: &Session) -> Result<(), 
 fn interrupted(path: &Path, step: usize, (stop, world): (&Stop, &World), json: bool) -> Result<u8, CliError> {
     if world.rank() > 0 {
         // Its directory goes with its process; the first rank says where the run is.
+        output::note(&format!("interrupted after step {step}; the first rank saved the run"));
         return Ok(stop.code());
     }
     output::note(&format!(

@@ -243,7 +243,7 @@ mod tests {
     fn each_series_counts_alike_and_a_constant_one_chooses_nothing() {
         // Three series of five rows: one where the network is right, one with ten times the windows' weight in its errors if
         // they were pooled, and one constant.
-        let mut dataset = Dataset::blank(1, 1, 1, 13);
+        let mut dataset = Dataset::blank(1, 1, 1, 14);
         dataset.values = [vec![0.0, 2.0, 0.0, 2.0, 0.0], vec![0.0; 5], vec![3.0; 5]].concat();
         dataset.series = 3;
         let at = |series: usize, at: usize| Origin { series, begin: 5 * series, at: 5 * series + at };

@@ -67,7 +67,7 @@ impl Graph {
         let inner = &mut *inner;
         let updates = op.outputs().iter().any(|o| o.updated().is_some());
         let key = (format!("{} {op:?}", op.name()), inputs.to_vec());
-        if !updates && let Some(&node) = inner.known.get(&key) {
+        if !updates && !inner.distinct && let Some(&node) = inner.known.get(&key) {
             inner.nodes[node].full_precision |= inner.full_precision;
             return Ok(inner.nodes[node].outputs.clone());
         }
@@ -98,12 +98,12 @@ impl Graph {
         let mut inner = self.inner.borrow_mut();
         let source = inner.info(of).clone();
         let layout = layout(&source.layout).map_err(|r| r.of(op, &[source.spec], None, Some(at)))?;
-        if layout == source.layout {
+        if layout == source.layout && !inner.distinct {
             return Ok(of);
         }
         let spec = Spec { dtype: source.spec.dtype, shape: *layout.shape() };
         let key = (of, format!("{view:?} {}", spec.shape));
-        if let Some(&v) = inner.known_views.get(&key) {
+        if let Some(&v) = inner.known_views.get(&key).filter(|_| !inner.distinct) {
             return Ok(v);
         }
         let v = inner.add_value(spec, Origin::View { of, view });
@@ -160,11 +160,18 @@ impl Graph {
     /// [`Error::NoEntry`] if the state has no such entry.
     #[track_caller]
     pub fn entry(&self, name: &str) -> Result<Value, Error> {
+        // An entry is one value, however often it is asked for.
+        let distinct = std::mem::replace(&mut self.inner.borrow_mut().distinct, false);
+        let entry = self.entry_of(name, Location::caller());
+        self.inner.borrow_mut().distinct = distinct;
+        entry
+    }
+
+    fn entry_of(&self, name: &str, at: &'static Location<'static>) -> Result<Value, Error> {
         let spec = Arc::clone(self.state_spec());
         let (slab, entry) = spec.find(name)?;
         let whole = self.slab(&slab.name)?;
         let part = self.slice(whole, 0, entry.offset, entry.shape.elements())?;
-        let at = Location::caller();
         let v = self.view("reshape", part, View::Reshape, |l| l.reshape(entry.shape), at)?;
         let mut inner = self.inner.borrow_mut();
         inner.entries.insert(v);
@@ -230,7 +237,7 @@ impl Graph {
         let Some(mut inner) = self.noted("detach", x) else { return x };
         let source = inner.info(x).clone();
         let key = (x, format!("{:?}", View::Detach));
-        if let Some(&v) = inner.known_views.get(&key) {
+        if let Some(&v) = inner.known_views.get(&key).filter(|_| !inner.distinct) {
             return v;
         }
         let v = inner.add_value(source.spec, Origin::View { of: x, view: View::Detach });

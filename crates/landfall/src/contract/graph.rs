@@ -114,6 +114,9 @@ pub(crate) struct Inner {
     pub(crate) full_precision: bool,
     /// Whether fused ops are added as their bodies.
     pub(super) primitives: bool,
+    /// Whether what is added now is a value of its own, also where there is an equal one; and whether any was.
+    pub(super) distinct: bool,
+    pub(crate) unmerged: bool,
 }
 
 /// A step under construction. Methods take `&self`, so calls nest.
@@ -193,6 +196,36 @@ impl Graph {
         let outer = std::mem::replace(&mut self.inner.borrow_mut().primitives, true);
         let result = build();
         self.inner.borrow_mut().primitives = outer;
+        result
+    }
+
+    /// Makes what `build` adds values of their own, also where equal ops on the same values, or equal views, are there: a gradient with
+    /// respect to one of them is then not that of the others. Elsewhere equal ones are one value while a graph is built; these
+    /// become one when it is compiled, so that nothing is computed twice.
+    ///
+    /// ```
+    /// use landfall::{All, DType, Engine, Graph, Program, State, StateSpec, grad};
+    /// use std::sync::Arc;
+    /// let (engine, spec) = (Engine::cpu()?, Arc::new(StateSpec::new()));
+    /// let (mut state, g) = (State::new(&engine, &spec)?, Graph::new(&spec));
+    /// let x = g.input("x", DType::F64, [1]);
+    /// let (a, b) = g.distinct(|| Ok::<_, landfall::Error>((g.exp(x)?, g.exp(x)?)))?;
+    /// let loss = g.sum(g.mul(a, b)?, All)?;
+    /// g.output("slope", grad(&g, loss, &[("a".to_owned(), a)])?[0]);
+    /// let mut program = Program::compile(&engine, &state, "distinct", &g)?;
+    /// program.write("x", &[0.0f64])?;
+    /// program.run(&mut state)?;
+    /// assert_eq!(program.read::<f64>("slope")?, [1.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    pub fn distinct<R>(&self, build: impl FnOnce() -> R) -> R {
+        let outer = {
+            let mut inner = self.inner.borrow_mut();
+            inner.unmerged = true;
+            std::mem::replace(&mut inner.distinct, true)
+        };
+        let result = build();
+        self.inner.borrow_mut().distinct = outer;
         result
     }
 
@@ -316,6 +349,7 @@ impl Inner {
     /// The same value under another number: what is made of it is not what was made of `value`.
     pub(crate) fn apart(&mut self, value: Value) -> Value {
         let key = (value, "apart".to_owned());
+        // Arguments of one fused op that are equal stay so.
         if let Some(&v) = self.known_views.get(&key) {
             return v;
         }

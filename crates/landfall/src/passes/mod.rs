@@ -30,6 +30,9 @@ pub(crate) struct Optimised {
 /// one kernel where `fuse` asks for it.
 pub(crate) fn optimise(graph: &Graph, fuse: bool) -> Optimised {
     let mut inner = graph.inner.borrow().clone();
+    if inner.unmerged {
+        simplify::merge_equal(&mut inner);
+    }
     let recomputed = save::choose_recomputation(&mut inner);
     casts::share_casts(&mut inner);
     products::extend_products(&mut inner);

@@ -3,6 +3,7 @@ typedef bf16 T1;
 typedef bf16 TO;
 typedef float A;
 constexpr u64 VECTOR = 8;
+constexpr u64 TRUTHS = 0;
 constexpr u64 COARSE = 1;
 #define EACH_ARG(X) X(0) X(1)
 #define EACH_STREAM(X) 

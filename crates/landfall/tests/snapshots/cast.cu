@@ -2,6 +2,7 @@ typedef bf16 T0;
 typedef float TO;
 typedef float A;
 constexpr u64 VECTOR = 4;
+constexpr u64 TRUTHS = 0;
 constexpr u64 COARSE = 0;
 #define EACH_ARG(X) X(0)
 #define EACH_STREAM(X) 

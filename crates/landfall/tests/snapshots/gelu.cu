@@ -2,6 +2,7 @@ typedef bf16 T0;
 typedef bf16 TO;
 typedef float A;
 constexpr u64 VECTOR = 8;
+constexpr u64 TRUTHS = 0;
 constexpr u64 COARSE = 1;
 // The standard normal distribution function in f32, without a branch: the library's takes one and half as many instructions
 // again. For a = |x|, the lower tail is e^(-a^2/2) * M(a), where M(a) = e^(a^2/2) * erfc(a / sqrt 2) / 2 falls slowly, as

@@ -4,6 +4,7 @@ typedef bf16 T2;
 typedef bf16 TO;
 typedef float A;
 constexpr u64 VECTOR = 8;
+constexpr u64 TRUTHS = 1;
 constexpr u64 COARSE = 1;
 #define EACH_ARG(X) X(0) X(1) X(2)
 #define EACH_STREAM(X) 
