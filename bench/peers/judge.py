@@ -83,8 +83,9 @@ def unary(d, x):
         alpha = d.pick((1.0, 0.5))
         return kind, method(kind, alpha=alpha), lambda x: torch.nn.functional.elu(x, alpha), False
     if kind == "clamp":
-        low = d.pick((-1.0, -0.3))
-        return kind, method(kind, low=low, high=0.7), lambda x: x.clamp(low, 0.7), False
+        # Bounds that no other clamp has: at a bound the derivative is a choice.
+        low, high = d.pick((-1.0, -0.3)) - 0.1 * d.rng.random(), 0.7 + 0.1 * d.rng.random()
+        return kind, method(kind, low=low, high=high), lambda x: x.clamp(low, high), False
     if kind == "affine":
         return kind, method(kind, mul=1.5, add=-0.2), lambda x: x * 1.5 - 0.2, True
     if kind == "log":
@@ -341,7 +342,8 @@ class Random:
         if self.smooth:
             total = sum((g * g).sum() for g in first)
             second = torch.autograd.grad(total, leaves, allow_unused=True) if total.requires_grad else []
-            second = {k: g for k, g in enumerate(second) if g is not None}
+            # A derivative that is 0 for certain is refused: there is no path.
+            second = {k: g for k, g in enumerate(second) if g is not None and g.abs().sum() > 1e-9}
             self.second = sorted(second)
             found.update({f"second derivative {k}": g for k, g in second.items()})
         return {name: x.detach().numpy() for name, x in found.items()}

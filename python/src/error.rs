@@ -17,6 +17,7 @@ pub(crate) enum Class {
     Device,
     ReadOnly,
     Exchange,
+    NonFinite,
 }
 
 impl Class {
@@ -33,6 +34,7 @@ impl Class {
             Self::Device => "DeviceError",
             Self::ReadOnly => "ReadOnlyError",
             Self::Exchange => "ExchangeError",
+            Self::NonFinite => "NonFiniteError",
         }
     }
 
@@ -91,6 +93,9 @@ impl Class {
         }
         if matches!(error, Error::Foreign { .. }) {
             return Self::Exchange;
+        }
+        if matches!(error, Error::NonFinite { .. }) {
+            return Self::NonFinite;
         }
         if matches!(
             error,

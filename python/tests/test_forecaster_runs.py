@@ -307,7 +307,7 @@ def test_a_handler_of_the_process_stays(frame, tmp_path):
     handler = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         own = signal.getsignal(signal.SIGTERM)
-        Forecaster("nlinear", folder=tmp_path / "run", **{**SMALL, "max_steps": 1}).fit(frame)
+        Forecaster("nlinear", folder=tmp_path / "run", **{**SMALL, "network": None, "max_steps": 1}).fit(frame)
         assert signal.getsignal(signal.SIGTERM) is own
     finally:
         signal.signal(signal.SIGTERM, handler)
@@ -315,7 +315,7 @@ def test_a_handler_of_the_process_stays(frame, tmp_path):
 
 @pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "a/b", "..", "", "a\\b"])
 def test_a_pickle_writes_into_its_own_folder_alone(frame, tmp_path, name):
-    forecaster = Forecaster("nlinear", folder=tmp_path / "run", **{**SMALL, "max_steps": 1}).fit(frame)
+    forecaster = Forecaster("nlinear", folder=tmp_path / "run", **{**SMALL, "network": None, "max_steps": 1}).fit(frame)
     state = forecaster.__getstate__()
     state["files"][name] = b"evil"
     with pytest.raises(errors.FileError, match="is no file of a run"):

@@ -89,7 +89,8 @@ def test_tensors_at_the_ends(end):
         want = None
         try:
             want = x.numpy()[key]
-        except IndexError:
+        # numpy takes no integer of more than 64 bits.
+        except (IndexError, OverflowError):
             with pytest.raises(IndexError):
                 x[key]
             continue
@@ -99,7 +100,7 @@ def test_tensors_at_the_ends(end):
         for call in [x.reshape, lf.zeros((0, 3)).reshape]:
             returns(call, *shape)
         for call in [x.broadcast_to, lf.tensor([1.0]).broadcast_to]:
-            if returns(call, shape) and abs(end) > 2**31:
+            if returns(call, shape) and abs(end) > 2**40:
                 view = call(shape)
                 assert view.shape == shape
                 if 0 not in shape:
@@ -126,14 +127,14 @@ class Tensor(ctypes.Structure):
     ]  # fmt: skip
 
 
-def capsule(shape, strides, **fields):
+def capsule(shape, strides, fields=None, **more):
     """A capsule of a library that says this of its memory, and what must live as long."""
     list_of = lambda numbers: (ctypes.c_int64 * max(len(numbers), 1))(*numbers)  # noqa: E731
     held = [np.arange(16.0, dtype="f4"), list_of(shape), list_of(strides or ())]
     address = ctypes.addressof
     said = dict(data=held[0].ctypes.data, kind=1, rank=len(shape), code=2, bits=32, lanes=1, shape=address(held[1]))
     said["strides"] = address(held[2]) if strides else None
-    held.append(Tensor(**(said | fields)))
+    held.append(Tensor(**(said | (fields or {}) | more)))
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     return new(address(held[-1]), b"dltensor", None), held
@@ -165,7 +166,7 @@ def capsule(shape, strides, **fields):
     ],
 )
 def test_what_other_libraries_say_is_checked(shape, strides, fields):
-    given, held = capsule(shape, strides, **fields)
+    given, held = capsule(shape, strides, fields)
     with pytest.raises(lf.Error):
         lf.from_dlpack(given)
     del held

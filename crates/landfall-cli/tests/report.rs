@@ -34,7 +34,14 @@ fn a_report_is_one_file_with_every_chart() {
     }
     // The forecast is what people open a report for: it comes first, with its numbers.
     let place = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text}"));
-    let order = ["<h2>Forecast</h2>", "The whole series and its forecast", "<th scope=\"col\">Date</th>", "How good it is", "MASE", "sMAPE"];
+    let order = [
+        "<h2>Forecast</h2>",
+        "The whole series and its forecast",
+        "<th scope=\"col\">Date</th>",
+        "How good it is",
+        "MASE",
+        "sMAPE",
+    ];
     assert!(order.windows(2).all(|two| place(two[0]) < place(two[1])), "{order:?}");
     for text in [concat!("landfall ", env!("CARGO_PKG_VERSION")), "landfall forecast run"] {
         place(text);

@@ -146,10 +146,7 @@ fn rows_that_are_missing_or_of_other_dates_are_refused() {
          event=fair, event=none, event=strike are known in advance; add the others",
     );
     says(&with(ahead(ROWS + 1, 6)), "has 2024-01-13 13:00:00 where 2024-01-13 12:00:00 is forecast");
-    says(
-        &with(columns(ROWS, HORIZON, &["price"])),
-        "no column `event`; add it or correct its name",
-    );
+    says(&with(columns(ROWS, HORIZON, &["price"])), "no column `event`; add it or correct its name");
     let mut uneven = ahead(ROWS, HORIZON);
     uneven["columns"]["price"] = json!([1, 2]);
     says(&with(uneven), "column `price` has 2 values and the series 6 rows");

@@ -31,7 +31,9 @@ fn files_that_cannot_be_read() {
     let file = folder.path().display();
     assert_eq!(
         error,
-        format!("{file}: cannot be read (it is a folder, and no file); check that it is a file and its permissions")
+        format!(
+            "{file}: cannot be read (it is a folder, and no file); check that it is a file and its permissions"
+        )
     );
 }
 

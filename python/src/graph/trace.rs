@@ -20,6 +20,19 @@ pub(crate) enum Step {
     Gradients { of: usize, with_respect_to: Vec<usize> },
 }
 
+impl Step {
+    /// The numbers of the values that it takes.
+    fn args(&self) -> Vec<usize> {
+        match self {
+            Self::Input { .. } => Vec::new(),
+            Self::Op { args, .. } => args.clone(),
+            Self::Method { args, .. } => args.iter().copied().flatten().collect(),
+            Self::Dropout { of, .. } => vec![*of],
+            Self::Gradients { of, with_respect_to } => with_respect_to.iter().copied().chain([*of]).collect(),
+        }
+    }
+}
+
 /// Where calls are made: what a graph has of its own.
 pub(crate) trait Site {
     /// The graph.
@@ -87,7 +100,7 @@ impl Tracer {
     /// Makes a call and records it; the numbers of its values.
     pub(crate) fn add(&self, step: Step) -> Result<Range<usize>, Error> {
         let mut tracing = self.tracing();
-        let values = tracing.graph.distinct(|| step.perform(&tracing.graph, &tracing.values))?;
+        let values = distinct(&step, &tracing.graph, &tracing.values)?;
         let first = tracing.values.len();
         tracing.values.extend(values);
         tracing.steps.push(step);
@@ -120,11 +133,25 @@ impl Tracer {
     }
 }
 
+/// Makes a call, whose results are values of their own: a gradient with respect to one is not that of an argument, or of another call's.
+fn distinct(step: &Step, at: &impl Site, values: &[Value]) -> Result<Vec<Value>, Error> {
+    let graph = at.graph();
+    graph.distinct(|| {
+        let mut given = step.perform(at, values)?;
+        // A call that changes nothing gives its argument; a view of it is another value.
+        let args: Vec<Value> = step.args().into_iter().map(|number| values[number]).collect();
+        for value in given.iter_mut().filter(|value| args.contains(value)) {
+            *value = graph.reshape(*value, graph.shape(*value))?;
+        }
+        Ok(given)
+    })
+}
+
 /// Makes recorded calls on another graph; all values, by number.
 pub(crate) fn replay(steps: &[Step], at: &impl Site) -> Result<Vec<Value>, Error> {
     let mut values = Vec::new();
     for step in steps {
-        let given = at.graph().distinct(|| step.perform(at, &values))?;
+        let given = distinct(step, at, &values)?;
         values.extend(given);
     }
     Ok(values)

@@ -238,8 +238,14 @@ impl Value {
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = key.py();
+        let cuts = cuts::of(self.spec(), key)?;
+        if cuts.is_empty() {
+            // All of it is a value of its own too.
+            let sizes = self.spec().shape.dims().iter().map(|&d| d as i64).collect();
+            return self.one(py, "reshape", vec![("shape", AttributeValue::Ints(sizes))]);
+        }
         let mut out = self.clone();
-        for cut in cuts::of(self.spec(), key)? {
+        for cut in cuts {
             let mut sizes: Vec<i64> = out.spec().shape.dims().iter().map(|&d| d as i64).collect();
             let (axis, start, len, step) = match cut {
                 Cut::NewAxis(axis) => {

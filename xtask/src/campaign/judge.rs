@@ -57,7 +57,14 @@ fn top() -> PathBuf {
 /// The suite of the engine's ops, built with the whole workspace, so that features are those of its tests and nothing is built twice.
 fn suite() -> Result<PathBuf, String> {
     let mut command = Command::new(env!("CARGO"));
-    command.current_dir(top()).args(["test", "--workspace", "--no-run", "--test", "suite", "--message-format=json"]);
+    command.current_dir(top()).args([
+        "test",
+        "--workspace",
+        "--no-run",
+        "--test",
+        "suite",
+        "--message-format=json",
+    ]);
     let done = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
     let messages = String::from_utf8_lossy(&done.stdout);
     let of_engine = |message: &Value| {
@@ -65,6 +72,7 @@ fn suite() -> Result<PathBuf, String> {
         let path = message["executable"].as_str().filter(|_| package && message["target"]["name"] == "suite");
         path.map(PathBuf::from)
     };
-    let found = messages.lines().filter_map(|line| serde_json::from_str(line).ok()).find_map(|m| of_engine(&m));
+    let found =
+        messages.lines().filter_map(|line| serde_json::from_str(line).ok()).find_map(|m| of_engine(&m));
     found.ok_or_else(|| format!("{command:?} built no suite ({})", done.status))
 }

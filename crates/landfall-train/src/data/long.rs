@@ -226,7 +226,12 @@ pub(super) struct Steps {
 impl Steps {
     /// The column of whole numbers that counts the rows of each series in a file without dates, by a name such as `ds` or `step`.
     /// `given` are the columns that name the series, where they are known.
-    pub(super) fn find(sheet: &Sheet, given: Option<&[usize]>, taken: &[usize], purpose: Purpose) -> Option<Self> {
+    pub(super) fn find(
+        sheet: &Sheet,
+        given: Option<&[usize]>,
+        taken: &[usize],
+        purpose: Purpose,
+    ) -> Option<Self> {
         const NAMES: [&str; 8] = ["step", "steps", "t", "index", "idx", "timestep", "row", "n"];
         let called = |field: &usize| {
             let name = sheet.column_name(*field);

@@ -41,7 +41,9 @@ impl Roles {
         let known = options.series_id.as_ref().map(|_| given.as_slice());
         let steps = if source.is_none() { Steps::find(sheet, known, &taken, options.purpose) } else { None };
         let ids = match (&source, &steps) {
-            (Some(source), _) if options.series_id.is_none() => series_of(sheet, source, &taken, options.purpose),
+            (Some(source), _) if options.series_id.is_none() => {
+                series_of(sheet, source, &taken, options.purpose)
+            }
             (None, Some(steps)) => steps.ids.clone(),
             (Some(_), _) | (None, None) => given,
         };

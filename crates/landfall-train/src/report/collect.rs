@@ -1,7 +1,9 @@
 //! One pass over the test windows: sums for all of them, forecasts of the few that are shown.
 
 use super::histogram::Histogram;
-use crate::data::{Baseline, MetricSums, QuantileScores, QuantileSums, Segment, WindowForecast, WindowedPanel};
+use crate::data::{
+    Baseline, MetricSums, QuantileScores, QuantileSums, Segment, WindowForecast, WindowedPanel,
+};
 use crate::run::{Intervals, Run, RunError, window_forecasts};
 use crate::train::Session;
 

@@ -9,8 +9,8 @@ use super::settings::{ScalerTable, Settings};
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, TokenData, TokenNames,
-    TokenSegments, WindowedPanel,
+    DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, TokenData,
+    TokenNames, TokenSegments, WindowedPanel,
 };
 use crate::files::read_text;
 use crate::models::{ModelConfig, Task};

@@ -67,7 +67,10 @@ impl Graph {
         let inner = &mut *inner;
         let updates = op.outputs().iter().any(|o| o.updated().is_some());
         let key = (format!("{} {op:?}", op.name()), inputs.to_vec());
-        if !updates && !inner.distinct && let Some(&node) = inner.known.get(&key) {
+        if !updates
+            && !inner.distinct
+            && let Some(&node) = inner.known.get(&key)
+        {
             inner.nodes[node].full_precision |= inner.full_precision;
             return Ok(inner.nodes[node].outputs.clone());
         }

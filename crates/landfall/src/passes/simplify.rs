@@ -18,7 +18,8 @@ pub(crate) fn merge_equal(inner: &mut Inner) {
         match inner.info(value).origin.clone() {
             Origin::Input | Origin::Slab => {}
             Origin::Node { node } if inner.nodes[node].outputs.first() == Some(&value) => {
-                let node_inputs = inner.nodes[node].inputs.iter().map(|v| *first.get(v).unwrap_or(v)).collect();
+                let node_inputs =
+                    inner.nodes[node].inputs.iter().map(|v| *first.get(v).unwrap_or(v)).collect();
                 inner.nodes[node].inputs = node_inputs;
                 let n = &inner.nodes[node];
                 if n.op.outputs().iter().any(|o| o.updated().is_some()) {

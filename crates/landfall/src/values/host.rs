@@ -114,7 +114,13 @@ impl HostTensor {
         }
         let data = match spec.dtype {
             DType::Bool => read(bytes, |byte: u8| f64::from(u8::from(byte != 0))),
-            dtype => with_dtype!(any dtype, T => read(bytes, T::to_f64)),
+            dtype @ (DType::F32
+            | DType::F64
+            | DType::BF16
+            | DType::F16
+            | DType::I32
+            | DType::I64
+            | DType::U8) => with_dtype!(any dtype, T => read(bytes, T::to_f64)),
         };
         Ok(Self { spec, data, ints: Vec::new() })
     }
@@ -126,7 +132,9 @@ impl HostTensor {
         let round = |x: f64| match self.spec.dtype {
             // A truth value is 0 or 1.
             DType::Bool => f64::from(u8::from(stored(x) != 0.0)),
-            DType::F32 | DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::I64 | DType::U8 => stored(x),
+            DType::F32 | DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::I64 | DType::U8 => {
+                stored(x)
+            }
         };
         Self { data: self.data.iter().map(|&x| round(x)).collect(), ..self.clone() }
     }

@@ -1,8 +1,8 @@
 //! What a run that finished says.
 
 use crate::commands::{
-    METRICS, class_rows, interval_rows, metric_cells, nll_line, no_baseline_intervals,
-    quantile_line, quantile_scores_line, series_rows,
+    METRICS, class_rows, interval_rows, metric_cells, nll_line, no_baseline_intervals, quantile_line,
+    quantile_scores_line, series_rows,
 };
 use crate::error::CliError;
 use crate::output::{self, digits};

@@ -62,7 +62,11 @@ impl Forecasts<'_> {
             let mut whole = self.chart(pair, &drawn, "the whole series", rows);
             whole.size = WIDE;
             whole.x_ticks = self.ticks(&whole, pair, 9);
-            page.wide_chart("The whole series and its forecast", &format!("{rows} rows, {horizon} ahead"), &whole.svg());
+            page.wide_chart(
+                "The whole series and its forecast",
+                &format!("{rows} rows, {horizon} ahead"),
+                &whole.svg(),
+            );
             if rows > SHORT * self.history(horizon) {
                 let mut end = self.chart(pair, &drawn, "beyond the end of the data", self.history(horizon));
                 end.size = WIDE;
@@ -82,7 +86,9 @@ impl Forecasts<'_> {
         let mut bands = drawn.bands.clone();
         bands.reverse();
         let mut header = vec![if dates.is_some() { "Date" } else { "Row" }.to_owned(), "Forecast".to_owned()];
-        header.extend(bands.iter().flat_map(|(level, ..)| [format!("{level} % from"), format!("to {level} %")]));
+        header.extend(
+            bands.iter().flat_map(|(level, ..)| [format!("{level} % from"), format!("to {level} %")]),
+        );
         let row = |i: usize| {
             let place = match &dates {
                 Some((of, dates)) => of.format(dates[i]),

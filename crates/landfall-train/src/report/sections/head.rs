@@ -52,7 +52,8 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord) {
         let cell = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), digits);
         let percent = metrics.smape.map_or_else(|| "–".to_owned(), |x| format!("{} %", digits(x)));
         let relative = best.filter(|b| b.mse > 0.0).map(|b| mse / b.mse);
-        let numbers = [digits(mse), digits(mae), digits(mse.sqrt()), cell(metrics.mase), percent, cell(relative)];
+        let numbers =
+            [digits(mse), digits(mae), digits(mse.sqrt()), cell(metrics.mase), percent, cell(relative)];
         std::iter::once(name.to_owned()).chain(numbers).collect::<Vec<_>>()
     };
     let own = cells(&name, record.mse, record.mae, record.metrics.unwrap_or_default());

@@ -61,7 +61,10 @@ fn extremes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let both = |part: &[(f64, f64)]| {
         let order = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
         let ends = part.iter().min_by(order).zip(part.iter().max_by(order));
-        ends.map_or_else(Vec::new, |(low, high)| if low.0 <= high.0 { vec![*low, *high] } else { vec![*high, *low] })
+        ends.map_or_else(
+            Vec::new,
+            |(low, high)| if low.0 <= high.0 { vec![*low, *high] } else { vec![*high, *low] },
+        )
     };
     points.chunks(stretch).flat_map(both).collect()
 }
@@ -206,7 +209,9 @@ impl LineChart {
                 (x, y) = (8.0, y + 17.0);
             }
             let sample = match class {
-                band if band.starts_with("band") => format!(r#"<path class="{band}" d="M{x} {}h20v10h-20Z"/>"#, y - 9.0),
+                band if band.starts_with("band") => {
+                    format!(r#"<path class="{band}" d="M{x} {}h20v10h-20Z"/>"#, y - 9.0)
+                }
                 "mark" => format!(r#"<path class="mark" d="M{} {}v12"/>"#, x + 10.0, y - 10.0),
                 line => format!(r#"<path class="line {line}" d="M{x} {}h20"/>"#, y - 4.0),
             };
