@@ -5,7 +5,7 @@ use crate::dtype;
 use crate::engines;
 use crate::error::Class;
 use crate::tensor::Tensor;
-use landfall::{DType, DeviceKind, View};
+use landfall::{DType, DeviceKind, Element, View, with_dtype};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -156,7 +156,12 @@ impl Number {
     pub(crate) fn of(self, dtype: DType, py: Python<'_>) -> PyResult<landfall::Number> {
         let number = match self {
             Self::Float(value) => landfall::Number::Float(value),
-            Self::Int(value) if dtype.is_float() => landfall::Number::Float(value as f64),
+            Self::Int(value) if dtype.is_float() => {
+                // Rounded once; what the dtype does not hold is refused as it is.
+                let once = |value| with_dtype!(any dtype, T => T::from_i64(value).to_f64());
+                let near = i64::try_from(value).map_or(value as f64, once);
+                landfall::Number::Float(if near.is_finite() { near } else { value as f64 })
+            }
             Self::Int(value) => match i64::try_from(value) {
                 Ok(value) => landfall::Number::Int(value),
                 Err(_) => return Err(unheld(py, &value, dtype)),

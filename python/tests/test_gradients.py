@@ -99,7 +99,8 @@ def test_random_targets(seed, twice):
         if any(table is UNARY and which in (5, 9) for table, which, _ in calls):
             pytest.skip("fused ops have first gradients alone")
         slope = sum((grads[n] * grads[n]).sum() for n in reached)
-        second = torch.autograd.grad(slope, made, allow_unused=True)
+        # With respect to the arguments: of a value on the way it depends on whether a formula uses the result or the argument.
+        second = torch.autograd.grad(slope, made[:2], allow_unused=True)
         again = [n for n, g in enumerate(second) if g is not None]
         want = [second[n] for n in again]
     else:

@@ -36,7 +36,7 @@ const INTEGERS: &[i64] = &[
 
 /// Floats that attributes are given.
 const FLOATS: &[f64] =
-    &[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, 9.223_372_036_854_775_8e18];
+    &[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, 9_223_372_036_854_775_808.0];
 
 /// Sizes that axes of arguments are given.
 const SIZES: &[usize] = &[0, 1, 1 << 31, (1 << 32) + 1, 1 << 40, MAX_ELEMENTS, 1 << 62, usize::MAX];
@@ -253,9 +253,10 @@ fn elements(prototype: &dyn Tested) -> Check {
                 let at = |k: usize| if place && k > 0 { case.inputs[i].int(k) } else { value };
                 let ints: Vec<i64> = (0..spec.shape.elements()).map(at).collect();
                 let mut inputs = case.inputs.clone();
-                inputs[i] = match spec.dtype {
-                    DType::I64 => HostTensor::from_ints(spec.shape, ints)?,
-                    _ => HostTensor::from_fn(spec, |k| ints[k] as f64),
+                inputs[i] = if spec.dtype == DType::I64 {
+                    HostTensor::from_ints(spec.shape, ints)?
+                } else {
+                    HostTensor::from_fn(spec, |k| ints[k] as f64)
                 };
                 let case = case.with_inputs(inputs);
                 sound(

@@ -558,10 +558,10 @@ impl HalfWidths {
         if enough([("", widths.found)], &self.levels).is_err() {
             return;
         }
-        let columns = widths.half.iter().zip(self.lowest.iter().zip(&widths.std)).zip(&forecast.values);
-        let bounds = |((half, (lowest, std)), values): ((&Vec<Vec<f64>>, (&f64, &f64)), &Vec<f64>)| {
-            half.iter().map(|half| around(values, half, (*lowest, *std))).collect()
+        let bounds = |column: usize| {
+            let unit = (self.lowest[column], widths.std[column]);
+            widths.half[column].iter().map(|half| around(&forecast.values[column], half, unit)).collect()
         };
-        forecast.intervals = columns.map(bounds).collect();
+        forecast.intervals = (0..widths.half.len()).map(bounds).collect();
     }
 }

@@ -170,7 +170,7 @@ impl Run {
                 if !data.is_empty() =>
             {
                 let read = ReadOptions { columns, fill, purpose: Purpose::Run, ..Default::default() };
-                *source = Source::Files { paths: data.to_owned(), read };
+                *source = Source::Files { paths: data.to_owned(), read: Box::new(read) };
             }
             Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {}
         }
@@ -197,7 +197,7 @@ impl Run {
     pub fn read_options(&self) -> ReadOptions {
         let columns = self.resolved.settings.file_columns();
         match &self.resolved.source {
-            Source::Files { read, .. } => ReadOptions { columns, ..read.clone() },
+            Source::Files { read, .. } => ReadOptions { columns, ..(**read).clone() },
             Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {
                 ReadOptions { columns, ..ReadOptions::default() }
             }

@@ -20,7 +20,7 @@ pub enum Source {
         /// Their paths.
         paths: Vec<PathBuf>,
         /// What to read of them.
-        read: ReadOptions,
+        read: Box<ReadOptions>,
     },
     /// A generated hourly series.
     Demo {
@@ -284,7 +284,7 @@ impl Settings {
                 purpose: if self.scaler.is_some() { Purpose::Again } else { Purpose::NewRun },
                 most: None,
             };
-            return Ok(Source::Files { paths: paths.clone(), read });
+            return Ok(Source::Files { paths: paths.clone(), read: Box::new(read) });
         }
         let columns = ("--columns", self.columns.is_some() && self.scaler.is_none());
         if let Some((name, _)) = self.of_series().into_iter().chain([columns]).find(|(_, given)| *given) {
