@@ -126,14 +126,15 @@ fn a_group_of_a_vector_decays() -> Result<(), Error> {
             trainer.step()?;
             let decay = decay.unwrap_or(0.0);
             // The gradient of a weight is the weight; b is -0.75 and its rate 0.05.
-            let want = -0.75
-                + 0.05
-                    * match kind {
-                        OptimizerKind::Sgd => 0.75 + decay * 0.75,
-                        // The first step is the sign of the gradient.
-                        OptimizerKind::Adam => 1.0,
-                        _ => 1.0 + decay * 0.75,
-                    };
+            let slope = if kind == OptimizerKind::Sgd {
+                0.75 + decay * 0.75
+            } else if kind == OptimizerKind::Adam {
+                // The first step is the sign of the gradient.
+                1.0
+            } else {
+                1.0 + decay * 0.75
+            };
+            let want = -0.75 + 0.05 * slope;
             let got = trainer.state.read::<f64>("b")?;
             assert!((got[0] - want).abs() < 1e-6, "{kind:?}, {decay}: {got:?}, it must be {want}");
         }

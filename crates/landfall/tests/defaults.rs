@@ -68,7 +68,7 @@ fn defaults_are_those_of_pytorch() {
     }
     let (index, row) = (Spec::new(DType::I64, [2, 3, 16]), Spec::new(DType::I64, [4]));
     let axis = ("axis", AttributeValue::Int(0));
-    assert_eq!(of("gather", &[axis.clone()], &[x, index]), "gather(axis=0, rows=false)");
+    assert_eq!(of("gather", std::slice::from_ref(&axis), &[x, index]), "gather(axis=0, rows=false)");
     assert_eq!(of("gather", &[axis], &[x, row]), "gather(axis=0, rows=true)");
 }
 

@@ -395,8 +395,10 @@ fn drawn(sample: &Sample, dtype: DType, size: f64) -> Option<Vec<HostTensor>> {
     sample.args.iter().enumerate().map(arg).collect()
 }
 
+type Function = fn(&Graph, Value) -> Result<Value, Error>;
+
 /// Functions of one number that must keep their digits, with their derivatives.
-const FUNCTIONS: &[(&str, fn(&Graph, Value) -> Result<Value, Error>)] = &[
+const FUNCTIONS: &[(&str, Function)] = &[
     ("sigmoid", |g, x| g.sigmoid(x)),
     ("tanh", |g, x| g.tanh(x)),
     ("silu", |g, x| g.silu(x)),

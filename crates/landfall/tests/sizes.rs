@@ -223,8 +223,8 @@ fn repeated_and_padded_shapes_are_those_of_exact_arithmetic() -> Result<(), Erro
     // More parts than an offset counts.
     let g = graph();
     let part = g.broadcast_to(g.input("x", DType::U8, [1]), [MAX_ELEMENTS])?;
-    assert!(g.concat(&vec![part; 3], 0).is_err());
-    assert!(g.op1(landfall::ops::Pack, &vec![part; 300]).is_err());
+    assert!(g.concat(&[part; 3], 0).is_err());
+    assert!(g.op1(landfall::ops::Pack, &[part; 300]).is_err());
     Ok(())
 }
 
