@@ -320,6 +320,8 @@ fn methods_round_once(e: &Engine) -> Result<(), Error> {
                 for size in magnitudes(dtype)
                     .into_iter()
                     .filter(|&(size, _)| size <= 6.0 || !KEPT.contains(&method.name))
+                    // Of queries and keys around 1,000 scores are 10⁶, whose rounding decides the weights: a slope from 16-bit results is noise.
+                    .filter(|&(_, middle)| middle < 100.0 || method.name != "scaled_dot_product_attention")
                 {
                     let arguments = method.arguments.iter().zip(&shapes).enumerate();
                     let args: Vec<HostTensor> =
