@@ -73,7 +73,8 @@ impl Marks {
         hit.map(|mark| mark.fault)
     }
 
-    /// Whether any of these bytes is marked.
+    /// Whether any of these bytes is marked: what the log of a stream asks.
+    #[cfg(feature = "cuda")]
     pub(crate) fn meet(&self, bytes: &Bytes) -> bool {
         !self.within(bytes).is_empty()
     }
