@@ -1,6 +1,6 @@
 //! Test binaries and the program for a machine with a GPU and without Rust: `bundle/`, with a runner.
 
-use crate::must;
+use crate::command::must;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

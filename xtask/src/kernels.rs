@@ -1,6 +1,6 @@
 //! Compiles every CUDA kernel without a GPU, with the run-time compiler from its Python wheel.
 
-use crate::must;
+use crate::command::must;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -2,12 +2,14 @@
 
 mod bundle;
 mod campaign;
+mod command;
 mod http;
 mod kernels;
 mod licenses;
 mod load;
 mod readme;
 
+use command::must;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -62,13 +64,4 @@ fn shuffle(top: &Path, rest: &[String]) -> Result<(), String> {
     let seeds = if rest.iter().any(|arg| arg.starts_with("--seed")) { &[][..] } else { &["--seeds", "10"] };
     let test = ["test", "--package", "landfall", "--test", "suite", "--"];
     must(Command::new(env!("CARGO")).current_dir(top).args(test).args(seeds).args(rest))
-}
-
-/// Runs a command and says what it was where it fails.
-fn must(command: &mut Command) -> Result<(), String> {
-    match command.status() {
-        Ok(s) if s.success() => Ok(()),
-        Ok(s) => Err(format!("{command:?} ended with {s}")),
-        Err(e) => Err(format!("{command:?} could not be started: {e}")),
-    }
 }

@@ -1,9 +1,10 @@
 //! A full disk at any size: one clear error, the checkpoint before is intact, nothing is left over, and the run goes on
 //! once there is space.
 
+use super::options::Options;
 use super::random::Random;
 use super::runs::{Bench, Ended};
-use super::{Options, Tally};
+use super::tally::Tally;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

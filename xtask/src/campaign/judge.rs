@@ -1,7 +1,8 @@
 //! Calls of ops against the reference, by the suite's `--guarded`: on views that a seed draws in memory whose other bytes must stay
 //! as they are. Programs against PyTorch, by `bench/peers/judge.py`.
 
-use super::{Options, Tally};
+use super::options::Options;
+use super::tally::Tally;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,8 +1,9 @@
 //! `kill -9` at any moment: the run goes on from its last checkpoint to the same bytes.
 
+use super::options::Options;
 use super::random::Random;
 use super::runs::Bench;
-use super::{Options, Tally};
+use super::tally::Tally;
 
 /// Most kills of one run.
 const CHAIN: usize = 3;

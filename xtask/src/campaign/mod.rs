@@ -5,15 +5,19 @@ mod disk;
 mod fuzz;
 mod judge;
 mod kill;
+mod options;
 mod race;
 mod random;
 mod runs;
 mod serve;
 mod signal;
+mod tally;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use options::Options;
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tally::Tally;
 
 const USAGE: &str = "usage: cargo xtask campaign NAME [--count N] [--seed S] [--program PATH]
   kill              ends training runs by SIGKILL at random moments, and resumes them [default: 200]
@@ -40,60 +44,6 @@ const CAMPAIGNS: [(&str, usize, usize, Campaign); 7] = [
     ("serve", 10_000, 600, |_, o| serve::run(o)),
     ("judge", 10_000, 300, judge::run),
 ];
-
-/// What was asked for.
-struct Options {
-    count: usize,
-    seed: u64,
-    case: Option<u64>,
-    program: Option<PathBuf>,
-}
-
-impl Options {
-    /// The program to run, built where none was named.
-    fn program(&self) -> Result<PathBuf, String> {
-        if let Some(path) = &self.program {
-            return std::path::absolute(path).map_err(|e| e.to_string());
-        }
-        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        crate::must(Command::new(env!("CARGO")).current_dir(&top).args([
-            "build",
-            "--quiet",
-            "-p",
-            "landfall-cli",
-        ]))?;
-        // Beside this program, wherever builds go.
-        let own = std::env::current_exe().map_err(|e| e.to_string())?;
-        Ok(own.with_file_name("landfall"))
-    }
-}
-
-/// What a campaign found.
-#[derive(Default)]
-struct Tally {
-    /// Cases that were run.
-    count: usize,
-    /// What is wrong, a line each.
-    findings: Vec<String>,
-    /// What else is worth a word.
-    notes: Vec<String>,
-}
-
-impl Tally {
-    fn finding(&mut self, line: String) {
-        println!("FOUND {line}");
-        self.findings.push(line);
-    }
-
-    fn note(&mut self, line: String) {
-        self.notes.push(line);
-    }
-}
-
-/// Where inputs and run directories of findings are kept.
-fn findings() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/campaign")
-}
 
 /// Runs the campaign that the arguments name.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {

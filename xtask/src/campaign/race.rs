@@ -1,8 +1,9 @@
 //! Two processes that resume one run at once: one goes on, the other is refused.
 
+use super::options::Options;
 use super::random::Random;
 use super::runs::{Bench, Ended, INTERVAL};
-use super::{Options, Tally};
+use super::tally::Tally;
 use std::time::Duration;
 
 pub(super) fn run(options: &Options) -> Result<Tally, String> {

@@ -1,6 +1,7 @@
 //! Training runs of the program that a campaign disturbs, and what must hold of their run directories.
 
 use super::random::Random;
+use super::tally::findings;
 use landfall_train::checkpoint::File;
 use std::collections::BTreeMap;
 use std::fs;
@@ -232,7 +233,7 @@ impl Bench {
 
     /// Keeps the run directory of a finding.
     pub(super) fn keep(&self, name: &str, label: &str) -> String {
-        let to = super::findings().join(label);
+        let to = findings().join(label);
         let copied = fs::create_dir_all(&to).is_ok()
             && fs::read_dir(self.path(name)).is_ok_and(|files| {
                 files.filter_map(Result::ok).all(|f| fs::copy(f.path(), to.join(f.file_name())).is_ok())

@@ -1,7 +1,9 @@
 //! Hostile requests: the server answers each with a refusal or ends its connection, and stays as it was.
 
+use super::options::Options;
 use super::random::Random;
-use super::{Options, Tally};
+use super::tally::Tally;
+use crate::command::must;
 use crate::http;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -54,9 +56,7 @@ pub(super) fn run(options: &Options) -> Result<Tally, String> {
     std::fs::write(folder.path().join("d.csv"), &history).map_err(|e| e.to_string())?;
     let train =
         "train --data d.csv --preset dlinear --context 48 --horizon 12 --max-steps 3 --device cpu --out run";
-    crate::must(
-        Command::new(&program).current_dir(folder.path()).args(train.split(' ')).stdout(Stdio::null()),
-    )?;
+    must(Command::new(&program).current_dir(folder.path()).args(train.split(' ')).stdout(Stdio::null()))?;
     let server = Server::start(&program, folder.path())?;
     let good = post("text/csv", history.as_bytes());
     let before = server.ask(&good)?;
@@ -567,7 +567,7 @@ impl Server {
     /// Asks it to end: its exit code, and what it said.
     fn stop(self) -> Result<(Option<i32>, String), String> {
         let Self { mut process, said, .. } = self;
-        crate::must(Command::new("kill").arg("-TERM").arg(process.id().to_string()))?;
+        must(Command::new("kill").arg("-TERM").arg(process.id().to_string()))?;
         let ended = process.wait().map_err(|e| e.to_string())?;
         Ok((ended.code(), said.join().unwrap_or_default()))
     }

@@ -1,8 +1,9 @@
 //! Signals that ask a run to end, at any moment: it keeps its last step, says so, and goes on to the same bytes.
 
+use super::options::Options;
 use super::random::Random;
 use super::runs::{Bench, Ended};
-use super::{Options, Tally};
+use super::tally::Tally;
 
 /// Signals, and the exit code of a run that one of them ended: 128 and its number.
 const SIGNALS: [(&str, i32); 3] = [("TERM", 143), ("HUP", 129), ("INT", 130)];

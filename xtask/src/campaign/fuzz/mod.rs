@@ -7,8 +7,9 @@ mod entry;
 mod mutate;
 mod seeds;
 
+use super::options::Options;
 use super::random::Random;
-use super::{Options, Tally};
+use super::tally::{Tally, findings};
 use entry::{Entry, Target};
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -246,7 +247,7 @@ fn smaller(entry: &mut Entry, mut input: Vec<u8>) -> Vec<u8> {
 
 /// Writes an input where a person finds it.
 fn keep(target: Target, seed: u64, case: u64, input: &[u8]) -> Result<PathBuf, String> {
-    let folder = super::findings();
+    let folder = findings();
     let path = folder.join(format!("fuzz-{}-{seed}-{case}", target.name()));
     fs::create_dir_all(&folder).and_then(|()| fs::write(&path, input)).map_err(|e| e.to_string())?;
     Ok(path)
