@@ -3,15 +3,28 @@
 use crate::http;
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: cargo xtask load HOST:PORT FILE [--connections N] [--seconds N]
-  posts FILE (.csv or .json) to /forecast again and again over N connections [default: 32] for N seconds [default: 10], one
-  request at a time on each, and prints the rate and the percentiles of the time of a request";
+/// Arguments of `cargo xtask load`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Where the server listens
+    #[arg(value_name = "HOST:PORT")]
+    address: String,
+    /// The body of each request; JSON if its name ends with .json, otherwise CSV
+    file: PathBuf,
+    /// Connections, with one request at a time on each
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..))]
+    connections: u64,
+    /// How long requests are counted
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+}
 
 /// Runs it.
-pub(crate) fn run(arguments: &[String]) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match load(arguments) {
         Ok(line) => {
             println!("{line}");
@@ -24,27 +37,18 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn load(arguments: &[String]) -> Result<String, String> {
-    let (mut connections, mut seconds, mut names) = (32u64, 10u64, Vec::new());
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut number = || rest.next().and_then(|n| n.parse().ok()).ok_or_else(|| USAGE.to_owned());
-        match argument.as_str() {
-            "--connections" => connections = number()?,
-            "--seconds" => seconds = number()?,
-            name => names.push(name),
-        }
-    }
-    let [address, file] = names[..] else { return Err(USAGE.to_owned()) };
-    let body = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
-    let kind = if file.ends_with(".json") { "application/json" } else { "text/csv" };
+fn load(arguments: &Arguments) -> Result<String, String> {
+    let Arguments { address, file, connections, seconds } = arguments;
+    let body = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let json = file.extension().is_some_and(|extension| extension == "json");
+    let kind = if json { "application/json" } else { "text/csv" };
     let request = http::post("/forecast", kind, &body);
     // The first second warms up and is not counted.
     let begin = Instant::now() + Duration::from_secs(1);
-    let end = begin + Duration::from_secs(seconds);
+    let end = begin + Duration::from_secs(*seconds);
     let each = || requests(address, &request, begin, end);
     let times = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..connections).map(|_| scope.spawn(each)).collect();
+        let threads: Vec<_> = (0..*connections).map(|_| scope.spawn(each)).collect();
         let all = threads.into_iter().map(|t| t.join().map_err(|_| "a thread panicked".to_owned())?);
         all.collect::<Result<Vec<Vec<f64>>, String>>()
     })?;
@@ -53,7 +57,7 @@ fn load(arguments: &[String]) -> Result<String, String> {
     let at = |share: f64| times.get((times.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN) * 1e3;
     Ok(format!(
         "{:.0} requests/s over {connections} connections; {:.2} ms at p50, {:.2} at p90, {:.2} at p99, {:.2} at most",
-        times.len() as f64 / seconds as f64,
+        times.len() as f64 / *seconds as f64,
         at(0.5),
         at(0.9),
         at(0.99),

@@ -9,40 +9,72 @@ mod licenses;
 mod load;
 mod readme;
 
+use clap::{Parser, Subcommand};
 use command::must;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: cargo xtask TASK
-  readme [--except COMMAND]...  runs each line of the README's sh blocks from the top of the checkout, except those named
-  kernels [LABEL|--everywhere]  compiles every CUDA kernel, or those of modules whose label begins so, with the run-time compiler
-                                of the Python wheel, for Hopper, or for every architecture; needs no GPU
-  ops                           writes docs/ops.md, what each op takes on which device, and docs/names.md, what it is called elsewhere,
-                                from the table of ops
-  licenses [--check]            writes python/THIRD-PARTY.md, the licences of the crates in the wheel, or compares it
-  shuffle [ARGUMENT]...         runs the suite of every op in one process, in the orders of ten seeds; --help lists arguments
-  bundle [TEST]...              puts test binaries (all, or these) and the program into bundle/, with a runner for a machine with a GPU
-  campaign NAME [ARGUMENT]...   ends runs at random moments, fills the disk, gives damaged files, sends hostile requests; without NAME lists
-                                campaigns
-  load HOST:PORT FILE           posts FILE to a server's /forecast, and prints the rate and the time of a request";
+/// Tasks of the project
+#[derive(Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask", max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run each line of the README's `sh` blocks from the top of the checkout
+    Readme {
+        /// A line to leave out, as it stands there
+        #[arg(long, value_name = "COMMAND")]
+        except: Vec<String>,
+    },
+    /// Compile the CUDA kernels with the run-time compiler of its Python wheel; needs no GPU
+    Kernels {
+        /// Only modules whose label begins so [default: all]
+        label: Option<String>,
+        /// For every architecture instead of Hopper alone
+        #[arg(long, conflicts_with = "label")]
+        everywhere: bool,
+    },
+    /// Write docs/ops.md and docs/names.md from the table of ops
+    Ops,
+    /// Write python/THIRD-PARTY.md, the licences of the crates in the wheel
+    Licenses {
+        /// Compare the file instead of writing it
+        #[arg(long)]
+        check: bool,
+    },
+    /// Run the suite of every op in one process, in the orders of ten seeds
+    Shuffle {
+        /// Arguments of the suite; `-- --help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<String>,
+    },
+    /// Put test binaries and the program into bundle/, with a runner for a machine with a GPU
+    Bundle {
+        /// Test targets to build, or `python` for the Python package and its tests [default: all test targets]
+        #[arg(value_name = "TEST")]
+        tests: Vec<String>,
+    },
+    /// Inject random faults into the program and check the results: docs/campaigns.md
+    Campaign(campaign::Arguments),
+    /// Post a file to a server's /forecast again and again, and print the rate and the times of requests
+    Load(load::Arguments),
+}
 
 fn main() -> ExitCode {
     let top = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut args = std::env::args().skip(1);
-    let result = match (args.next().as_deref(), args.collect::<Vec<_>>()) {
-        (Some("readme"), rest) => readme::excepted(&rest).and_then(|except| readme::run(&top, &except)),
-        (Some("kernels"), rest) if rest.len() < 2 => kernels::run(&top, rest.first()),
-        (Some("ops"), rest) if rest.is_empty() => ops(&top),
-        (Some("licenses"), rest) if rest.is_empty() => licenses::run(&top, false),
-        (Some("licenses"), rest) if rest == ["--check"] => licenses::run(&top, true),
-        (Some("shuffle"), rest) => shuffle(&top, &rest),
-        (Some("campaign"), rest) => return campaign::run(&rest),
-        (Some("load"), rest) => return load::run(&rest),
-        (Some("bundle"), tests) => bundle::run(&top, &tests),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let result = match Arguments::parse().task {
+        Task::Readme { except } => readme::run(&top, &except),
+        Task::Kernels { label, everywhere } => kernels::run(&top, label.as_deref(), everywhere),
+        Task::Ops => ops(&top),
+        Task::Licenses { check } => licenses::run(&top, check),
+        Task::Shuffle { arguments } => shuffle(&top, &arguments),
+        Task::Bundle { tests } => bundle::run(&top, &tests),
+        Task::Campaign(arguments) => return campaign::run(&arguments),
+        Task::Load(arguments) => return load::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,8 +92,72 @@ fn ops(top: &Path) -> Result<(), String> {
 }
 
 /// Runs the generated suite in shuffled orders.
-fn shuffle(top: &Path, rest: &[String]) -> Result<(), String> {
-    let seeds = if rest.iter().any(|arg| arg.starts_with("--seed")) { &[][..] } else { &["--seeds", "10"] };
+fn shuffle(top: &Path, arguments: &[String]) -> Result<(), String> {
+    let seeds =
+        if arguments.iter().any(|arg| arg.starts_with("--seed")) { &[][..] } else { &["--seeds", "10"] };
     let test = ["test", "--package", "landfall", "--test", "suite", "--"];
-    must(Command::new(env!("CARGO")).current_dir(top).args(test).args(seeds).args(rest))
+    must(Command::new(env!("CARGO")).current_dir(top).args(test).args(seeds).args(arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::error::ErrorKind;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn help_is_no_error() {
+        Arguments::command().debug_assert();
+        let tasks: Vec<String> =
+            Arguments::command().get_subcommands().map(|task| task.get_name().to_owned()).collect();
+        for words in tasks.iter().map(|task| vec!["xtask", task, "--help"]).chain([vec!["xtask", "--help"]]) {
+            let help = Arguments::try_parse_from(&words).err().expect("help");
+            assert_eq!((help.kind(), help.exit_code()), (ErrorKind::DisplayHelp, 0), "{words:?}: {help}");
+        }
+    }
+
+    #[test]
+    fn command_lines_of_ci_and_documents_are_taken() {
+        for line in [
+            "readme",
+            "readme --except a --except b",
+            "kernels",
+            "kernels softmax",
+            "kernels --everywhere",
+            "ops",
+            "licenses --check",
+            "shuffle",
+            "shuffle --seed 3 softmax",
+            "shuffle -- --help",
+            "bundle suite python",
+            "campaign kill --count 3 --seed 4 --program p",
+            "campaign short --program p",
+            "campaign --seed 4 short",
+            "campaign fuzz csv tune-cache --seed 1 --case 2",
+            "campaign judge",
+            "campaign judge programs --count 9",
+            "load 127.0.0.1:8080 request.json --connections 4 --seconds 2",
+        ] {
+            let words = line.split(' ');
+            assert!(Arguments::try_parse_from(["xtask"].into_iter().chain(words)).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_a_task_would_not_read_are_refused() {
+        for line in [
+            "",
+            "ops all",
+            "kernels softmax --everywhere",
+            "campaign",
+            "campaign kill --case 3",
+            "campaign fuzz pickle",
+            "load 127.0.0.1:8080",
+            "load 127.0.0.1:8080 f --connections 0",
+        ] {
+            let words = line.split(' ').filter(|word| !word.is_empty());
+            let error = Arguments::try_parse_from(["xtask"].into_iter().chain(words)).err();
+            assert_eq!(error.map(|e| e.exit_code()), Some(2), "{line}");
+        }
+    }
 }

@@ -3,16 +3,6 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The commands to leave out, from `--except COMMAND` pairs.
-pub(crate) fn excepted(rest: &[String]) -> Result<Vec<String>, String> {
-    rest.chunks(2)
-        .map(|pair| match pair {
-            [flag, command] if flag == "--except" => Ok(command.clone()),
-            _ => Err("usage: cargo xtask readme [--except COMMAND]...".to_owned()),
-        })
-        .collect()
-}
-
 /// Runs the README's commands in order and stops at the first that fails.
 pub(crate) fn run(top: &Path, except: &[String]) -> Result<(), String> {
     let text = std::fs::read_to_string(top.join("README.md")).map_err(|e| format!("README.md: {e}"))?;

@@ -7,12 +7,19 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub(super) fn run(rest: &[String], options: &Options) -> Result<Tally, String> {
-    match rest {
-        [] => guarded(options),
-        [part] if part == "guarded" => guarded(options),
-        [part] if part == "programs" => programs(options),
-        _ => Err(format!("the judge has guarded and programs, not {}", rest.join(" "))),
+/// What is judged.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(super) enum Part {
+    /// Calls of every op on views drawn in guarded memory, against the reference
+    Guarded,
+    /// Random programs against PyTorch, in the Python that PYTHON names, with torch and the package landfall
+    Programs,
+}
+
+pub(super) fn run(part: Part, options: &Options) -> Result<Tally, String> {
+    match part {
+        Part::Guarded => guarded(options),
+        Part::Programs => programs(options),
     }
 }
 

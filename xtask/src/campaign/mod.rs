@@ -19,97 +19,164 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tally::Tally;
 
-const USAGE: &str = "usage: cargo xtask campaign NAME [--count N] [--seed S] [--program PATH]
-  kill              ends training runs by SIGKILL at random moments, and resumes them [default: 200]
-  signal            the same with SIGTERM, SIGHUP and SIGINT [default: 50]
-  race              resumes a run by two processes at once [default: 50]
-  disk              trains into a full disk, and resumes once there is space [default: 20]
-  fuzz [TARGET]...  random inputs for csv, config, checkpoint and tune-cache [default: 100000]; --case N makes one again
-  serve             sends hostile requests to a server [default: 10000]
-  judge [PART]      calls of every op on views drawn in guarded memory, against the reference (guarded), or random programs against
-                    PyTorch (programs: a Python, PYTHON, with torch and the package landfall) [default: 10000]
-  short             each of them with small counts
-  --program PATH    the program, instead of the one that is built here";
+/// Arguments of `cargo xtask campaign`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    choice: Choice,
+    /// How many cases to run [default: the campaign's count in docs/campaigns.md]
+    #[arg(long, value_name = "N", global = true)]
+    count: Option<usize>,
+    /// Equal seeds give equal cases [default: the time]
+    #[arg(long, value_name = "S", global = true)]
+    seed: Option<u64>,
+    /// The program to test [default: the one that is built here]
+    #[arg(long, value_name = "PATH", global = true)]
+    program: Option<PathBuf>,
+}
 
-/// A campaign's function.
-type Campaign = fn(&[String], &Options) -> Result<Tally, String>;
+#[derive(clap::Subcommand)]
+enum Choice {
+    #[command(flatten)]
+    One(Campaign),
+    /// Run all but `judge programs`, with small counts
+    Short,
+    /// The process that makes and runs the cases of `fuzz`
+    #[command(hide = true)]
+    FuzzWorker(fuzz::Worker),
+}
 
-/// Each campaign with its counts: by hand, and in `short`.
-const CAMPAIGNS: [(&str, usize, usize, Campaign); 7] = [
-    ("kill", 200, 12, |_, o| kill::run(o)),
-    ("signal", 50, 6, |_, o| signal::run(o)),
-    ("race", 50, 4, |_, o| race::run(o)),
-    ("disk", 20, 4, |_, o| disk::run(o)),
-    ("fuzz", 100_000, 8000, fuzz::run),
-    ("serve", 10_000, 600, |_, o| serve::run(o)),
-    ("judge", 10_000, 300, judge::run),
-];
+#[derive(clap::Subcommand)]
+enum Campaign {
+    /// End training runs by SIGKILL at random moments, and resume them
+    Kill,
+    /// The same with SIGTERM, SIGHUP and SIGINT
+    Signal,
+    /// Resume a run by two processes at once
+    Race,
+    /// Train into a full disk, and resume once there is space
+    Disk,
+    /// Give random inputs to what reads files
+    Fuzz {
+        /// What reads them [default: all]
+        #[arg(value_name = "TARGET")]
+        targets: Vec<fuzz::Target>,
+        /// Run one case again
+        #[arg(long, value_name = "N")]
+        case: Option<u64>,
+    },
+    /// Send hostile requests to a server
+    Serve,
+    /// Compare ops with their references, or programs with PyTorch
+    Judge {
+        #[arg(value_name = "PART", value_enum, default_value_t = judge::Part::Guarded)]
+        part: judge::Part,
+        /// Run one case of `guarded` again
+        #[arg(long, value_name = "N")]
+        case: Option<u64>,
+    },
+}
 
-/// Runs the campaign that the arguments name.
-pub(crate) fn run(arguments: &[String]) -> ExitCode {
-    let done = match arguments {
-        [name, rest @ ..] if name == "fuzz-worker" => fuzz::work(rest),
-        _ => campaign(arguments).map(u8::from),
+/// How many cases a campaign has, if nobody says otherwise.
+struct Counts {
+    alone: usize,
+    short: usize,
+}
+
+impl Campaign {
+    /// Those of `short`.
+    const fn all() -> [Self; 7] {
+        [
+            Self::Kill,
+            Self::Signal,
+            Self::Race,
+            Self::Disk,
+            Self::Fuzz { targets: Vec::new(), case: None },
+            Self::Serve,
+            Self::Judge { part: judge::Part::Guarded, case: None },
+        ]
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Signal => "signal",
+            Self::Race => "race",
+            Self::Disk => "disk",
+            Self::Fuzz { .. } => "fuzz",
+            Self::Serve => "serve",
+            Self::Judge { .. } => "judge",
+        }
+    }
+
+    const fn counts(&self) -> Counts {
+        match self {
+            Self::Kill => Counts { alone: 200, short: 12 },
+            Self::Signal => Counts { alone: 50, short: 6 },
+            Self::Race => Counts { alone: 50, short: 4 },
+            Self::Disk => Counts { alone: 20, short: 4 },
+            Self::Fuzz { .. } => Counts { alone: 100_000, short: 8000 },
+            Self::Serve => Counts { alone: 10_000, short: 600 },
+            Self::Judge { .. } => Counts { alone: 10_000, short: 300 },
+        }
+    }
+
+    const fn case(&self) -> Option<u64> {
+        match self {
+            Self::Fuzz { case, .. } | Self::Judge { case, .. } => *case,
+            Self::Kill | Self::Signal | Self::Race | Self::Disk | Self::Serve => None,
+        }
+    }
+
+    fn run(&self, options: &Options) -> Result<Tally, String> {
+        match self {
+            Self::Kill => kill::run(options),
+            Self::Signal => signal::run(options),
+            Self::Race => race::run(options),
+            Self::Disk => disk::run(options),
+            Self::Fuzz { targets, .. } => fuzz::run(targets, options),
+            Self::Serve => serve::run(options),
+            Self::Judge { part, .. } => judge::run(*part, options),
+        }
+    }
+}
+
+/// Runs the campaign that the arguments name: 1 where it found anything, 2 where it could not run.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let seed = arguments
+        .seed
+        .unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_secs()));
+    let found = match &arguments.choice {
+        Choice::One(one) => campaign(one, arguments, one.counts().alone, seed),
+        Choice::Short => Campaign::all()
+            .iter()
+            .try_fold(false, |found, one| Ok(campaign(one, arguments, one.counts().short, seed)? || found)),
+        Choice::FuzzWorker(worker) => worker.run(seed),
     };
-    done.map_or_else(
+    found.map_or_else(
         |why| {
             eprintln!("{why}");
             ExitCode::from(2)
         },
-        ExitCode::from,
+        |found| ExitCode::from(u8::from(found)),
     )
 }
 
-/// Runs it; whether anything was found.
-fn campaign(arguments: &[String]) -> Result<bool, String> {
-    let (names, options) = parse(arguments)?;
-    let (name, rest) = names.split_first().ok_or(USAGE)?;
-    let short = name == "short";
-    let mut found = false;
-    for (own, long, few, run) in CAMPAIGNS.iter().filter(|c| short || c.0 == name) {
-        let start = Instant::now();
-        let count = options.count.unwrap_or(if short { *few } else { *long });
-        let options =
-            Options { count, seed: options.seed, case: options.case, program: options.program.clone() };
-        let tally = run(rest, &options)?;
-        for note in &tally.notes {
-            println!("  {note}");
-        }
-        println!(
-            "{own}: {} cases, {} findings, {:.1} s, seed {}",
-            tally.count,
-            tally.findings.len(),
-            start.elapsed().as_secs_f64(),
-            options.seed
-        );
-        found |= !tally.findings.is_empty();
+/// Runs one; whether anything was found.
+fn campaign(one: &Campaign, arguments: &Arguments, count: usize, seed: u64) -> Result<bool, String> {
+    let start = Instant::now();
+    let count = arguments.count.unwrap_or(count);
+    let options = Options { count, seed, case: one.case(), program: arguments.program.clone() };
+    let tally = one.run(&options)?;
+    for note in &tally.notes {
+        println!("  {note}");
     }
-    if short || CAMPAIGNS.iter().any(|c| c.0 == name) { Ok(found) } else { Err(USAGE.to_owned()) }
-}
-
-/// The flags as they were given.
-struct Given {
-    count: Option<usize>,
-    seed: u64,
-    case: Option<u64>,
-    program: Option<PathBuf>,
-}
-
-fn parse(arguments: &[String]) -> Result<(Vec<String>, Given), String> {
-    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_secs());
-    let mut given = Given { count: None, seed, case: None, program: None };
-    let (mut names, mut rest) = (Vec::new(), arguments.iter());
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
-        let number = |text: &String| text.parse::<u64>().map_err(|e| format!("{argument} {text}: {e}"));
-        match argument.as_str() {
-            "--count" => given.count = Some(number(value()?)? as usize),
-            "--seed" => given.seed = number(value()?)?,
-            "--case" => given.case = Some(number(value()?)?),
-            "--program" => given.program = Some(value()?.into()),
-            flag if flag.starts_with('-') => return Err(format!("unknown flag {flag}\n{USAGE}")),
-            name => names.push(name.to_owned()),
-        }
-    }
-    Ok((names, given))
+    println!(
+        "{}: {} cases, {} findings, {:.1} s, seed {seed}",
+        one.name(),
+        tally.count,
+        tally.findings.len(),
+        start.elapsed().as_secs_f64(),
+    );
+    Ok(!tally.findings.is_empty())
 }

@@ -2,6 +2,8 @@
 //!
 //! Every input must be refused by an error of one line, or be accepted with finite results.
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use landfall::tune::{Cache, tune};
 use landfall::{DType, Engine, Graph, Program, State, StateSpec};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
@@ -26,9 +28,6 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// All of them.
-    pub(crate) const ALL: [Self; 4] = [Self::Csv, Self::Config, Self::Checkpoint, Self::TuneCache];
-
     /// Its name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -37,6 +36,16 @@ impl Target {
             Self::Checkpoint => "checkpoint",
             Self::TuneCache => "tune-cache",
         }
+    }
+}
+
+impl ValueEnum for Target {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Csv, Self::Config, Self::Checkpoint, Self::TuneCache]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()))
     }
 }
 

@@ -10,7 +10,9 @@ mod seeds;
 use super::options::Options;
 use super::random::Random;
 use super::tally::{Tally, findings};
-use entry::{Entry, Target};
+use clap::ValueEnum;
+use entry::Entry;
+pub(super) use entry::Target;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,24 +30,15 @@ const TRIES: usize = 2000;
 const ENOUGH: usize = 20;
 
 /// Runs the cases of the targets that are named, or of all.
-pub(super) fn run(names: &[String], options: &Options) -> Result<Tally, String> {
-    let targets: Vec<Target> = match names {
-        [] => Target::ALL.to_vec(),
-        names => names.iter().map(|n| target(n)).collect::<Result<_, _>>()?,
-    };
+pub(super) fn run(targets: &[Target], options: &Options) -> Result<Tally, String> {
+    let targets = if targets.is_empty() { Target::value_variants() } else { targets };
     let mut tally = Tally::default();
-    for target in &targets {
+    for target in targets {
         let count = options.count.div_ceil(targets.len());
         let range = options.case.map_or(0..count as u64, |case| case..case + 1);
         watch(*target, range, options, &mut tally)?;
     }
     Ok(tally)
-}
-
-fn target(name: &str) -> Result<Target, String> {
-    let known = Target::ALL.map(Target::name);
-    let found = Target::ALL.into_iter().find(|t| t.name() == name);
-    found.ok_or_else(|| format!("unknown target `{name}`; choose from {}", known.join(", ")))
 }
 
 /// Runs workers until all cases are through, a new one after each that died.
@@ -106,8 +99,9 @@ fn worker(target: Target, cases: &std::ops::Range<u64>, seed: u64, folder: &Path
         .args(["-c", &format!("ulimit -v {MEMORY}; exec \"$0\" \"$@\"")])
         .arg(own)
         .args(["campaign", "fuzz-worker", target.name()])
-        .args([seed.to_string(), cases.start.to_string(), cases.end.to_string()])
+        .args([cases.start.to_string(), cases.end.to_string()])
         .arg(folder)
+        .args(["--seed", &seed.to_string()])
         .stderr(Stdio::null())
         .spawn()
         .map_err(|e| format!("no worker: {e}"))
@@ -139,44 +133,54 @@ fn read(path: &Path) -> Option<u64> {
     fs::read(path).ok()?.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// What `campaign fuzz-worker TARGET SEED FROM TO FOLDER` does; 0 when all cases are through, 1 at a finding.
-pub(super) fn work(arguments: &[String]) -> Result<u8, String> {
-    let [name, numbers @ .., folder] = arguments else {
-        return Err("a worker takes five arguments".to_owned());
-    };
-    let number =
-        |i: usize| numbers.get(i).and_then(|n| n.parse::<u64>().ok()).ok_or("a worker takes three numbers");
-    let (target, seed, from, to, folder) =
-        (target(name)?, number(0)?, number(1)?, number(2)?, Path::new(folder));
-    let open = |name| fs::OpenOptions::new().create(true).truncate(false).write(true).open(folder.join(name));
-    let (progress, accepted) =
-        (open("progress").map_err(|e| e.to_string())?, open("accepted").map_err(|e| e.to_string())?);
-    let mut taken: u64 = read(&folder.join("accepted")).unwrap_or(0);
-    let mut maker = Maker::new(target, folder)?;
-    for case in from..to {
-        progress.write_all_at(&case.to_le_bytes(), 0).map_err(|e| e.to_string())?;
-        let input = maker.input(seed, case);
-        match verdict(&mut maker.entry, &input) {
-            Ok(ok) => taken += u64::from(ok),
-            Err(why) => {
-                let small = smaller(&mut maker.entry, input);
-                let kept = keep(target, seed, case, &small)?;
-                let line = format!(
-                    "{name} case {case}: {}; {} bytes in {}\n",
-                    why.replace('\n', " "),
-                    small.len(),
-                    kept.display()
-                );
-                let file = folder.join("findings");
-                let before = fs::read_to_string(&file).unwrap_or_default();
-                fs::write(file, before + &line).map_err(|e| e.to_string())?;
-                accepted.write_all_at(&taken.to_le_bytes(), 0).map_err(|e| e.to_string())?;
-                return Ok(1);
+/// Arguments of the process that runs cases.
+#[derive(clap::Args)]
+pub(super) struct Worker {
+    target: Target,
+    /// The first case
+    first: u64,
+    /// The first case that is not run
+    end: u64,
+    /// Where progress and findings are written
+    folder: PathBuf,
+}
+
+impl Worker {
+    /// Runs cases until one is a finding; whether one was.
+    pub(super) fn run(&self, seed: u64) -> Result<bool, String> {
+        let Self { target, folder, .. } = self;
+        let open =
+            |name| fs::OpenOptions::new().create(true).truncate(false).write(true).open(folder.join(name));
+        let (progress, accepted) =
+            (open("progress").map_err(|e| e.to_string())?, open("accepted").map_err(|e| e.to_string())?);
+        let mut taken: u64 = read(&folder.join("accepted")).unwrap_or(0);
+        let mut maker = Maker::new(*target, folder)?;
+        for case in self.first..self.end {
+            progress.write_all_at(&case.to_le_bytes(), 0).map_err(|e| e.to_string())?;
+            let input = maker.input(seed, case);
+            match verdict(&mut maker.entry, &input) {
+                Ok(ok) => taken += u64::from(ok),
+                Err(why) => {
+                    let small = smaller(&mut maker.entry, input);
+                    let kept = keep(*target, seed, case, &small)?;
+                    let line = format!(
+                        "{} case {case}: {}; {} bytes in {}\n",
+                        target.name(),
+                        why.replace('\n', " "),
+                        small.len(),
+                        kept.display()
+                    );
+                    let file = folder.join("findings");
+                    let before = fs::read_to_string(&file).unwrap_or_default();
+                    fs::write(file, before + &line).map_err(|e| e.to_string())?;
+                    accepted.write_all_at(&taken.to_le_bytes(), 0).map_err(|e| e.to_string())?;
+                    return Ok(true);
+                }
             }
         }
+        accepted.write_all_at(&taken.to_le_bytes(), 0).map_err(|e| e.to_string())?;
+        Ok(false)
     }
-    accepted.write_all_at(&taken.to_le_bytes(), 0).map_err(|e| e.to_string())?;
-    Ok(0)
 }
 
 /// Makes the inputs of a target's cases.
