@@ -258,7 +258,7 @@ pub(crate) struct With {
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,
     /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = computing, default_value = "auto")]
+    #[arg(long, value_parser = Device::computing, default_value = "auto")]
     pub(crate) device: Device,
     /// CPU threads.
     #[arg(long, value_name = "N")]
@@ -441,7 +441,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) rows: Vec<String>,
     /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = computing, default_value = "auto")]
+    #[arg(long, value_parser = Device::computing, default_value = "auto")]
     pub(crate) device: Device,
     /// Precision of step rows: f32, tf32 (GPU only), bf16 or f16; op rows take f32, routing rows f32 or bf16.
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = named::<Precision>, default_value = "f32")]
@@ -494,14 +494,6 @@ fn betas(text: &str) -> Result<Pair, String> {
     match parts.as_deref() {
         Ok(&[first, second]) => Ok(Pair([first, second])),
         Ok(_) | Err(_) => Err("write two numbers as 0.9,0.999".to_owned()),
-    }
-}
-
-/// A device that computes.
-fn computing(name: &str) -> Result<Device, String> {
-    match named(name)? {
-        Device::Null => Err("null computes nothing; choose auto, cpu, cuda or cuda:N".to_owned()),
-        device @ (Device::Auto | Device::Cpu | Device::Cuda(_)) => Ok(device),
     }
 }
 

@@ -5,7 +5,6 @@
 mod args;
 pub mod backtesting;
 mod commands;
-mod device;
 mod error;
 pub mod forecasting;
 mod output;

@@ -9,10 +9,7 @@ mod record;
 mod routing;
 mod rows;
 
-pub(crate) use record::processor;
-
 use crate::args::Bench;
-use crate::device::on;
 use crate::error::CliError;
 use crate::output::{self, table};
 use crate::signals::Stop;
@@ -20,7 +17,7 @@ use landfall::DeviceKind;
 use landfall::Engine;
 use landfall::ops::Cost;
 use landfall_train::ranks::Launch;
-use landfall_train::run::{Precision, SettingsError};
+use landfall_train::run::{Precision, SettingsError, on_device};
 use ours::{Host, Ours, Training};
 use peer::{Fault, Peer, Ready, Request};
 use rows::{Row, Way};
@@ -123,7 +120,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
         return profile::run(args);
     }
     let threads = threads(args);
-    let placed = on(args.device, Some(threads), |engine| Ok(engine.clone()))?;
+    let placed = on_device(args.device, Some(threads), |engine| Ok(engine.clone()))?;
     let gpu = matches!(placed.made.device(), DeviceKind::Cuda(_));
     let rows = Row::select(&args.rows, gpu).map_err(known)?;
     if let (false, Some(row)) = (gpu, rows.iter().find(|r| r.on_gpus())) {

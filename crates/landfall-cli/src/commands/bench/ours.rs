@@ -2,7 +2,6 @@
 
 use super::rows::{Arg, Call, Data, OpRow, Row, Step, Way, call};
 use crate::error::CliError;
-use crate::training::tune_of;
 use landfall::ops::{self, Cost, Op};
 use landfall::rng::Rng;
 use landfall::{
@@ -281,7 +280,7 @@ pub(super) fn session(engine: &Engine, step: &Step, way: Way, dtype: Precision) 
     if way != Way::Tuned {
         return Ok(made);
     }
-    let engine = engine.with_choices(tune_of(made, false)?.choices);
+    let engine = engine.with_choices(made.tune(false)?.choices);
     Ok(Session::new(&engine, model()?, &dataset, context, horizon, options)?)
 }
 

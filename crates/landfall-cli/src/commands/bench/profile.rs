@@ -5,12 +5,11 @@ use super::rows::{Row, Step, Way};
 use super::{record, threads};
 use crate::args::Bench;
 use crate::commands::forecast;
-use crate::device::on;
 use crate::error::CliError;
 use crate::output;
 use landfall::DeviceKind;
 use landfall::profile::{Profile, trace};
-use landfall_train::run::{Precision, SettingsError};
+use landfall_train::run::{Precision, SettingsError, on_device};
 use serde_json::{Value, json};
 
 /// Profiles the step rows that are asked for; the exit code.
@@ -21,7 +20,7 @@ pub(super) fn run(args: &Bench) -> Result<u8, CliError> {
         return Err(CliError::OutExists(path.clone()));
     }
     let threads = threads(args);
-    let placed = on(args.device, Some(threads), |engine| Ok(engine.clone()))?;
+    let placed = on_device(args.device, Some(threads), |engine| Ok(engine.clone()))?;
     output::note(&placed.line());
     let engine = placed.made;
     let device = record::device(engine.device(), threads);

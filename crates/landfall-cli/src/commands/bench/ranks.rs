@@ -5,12 +5,11 @@ use super::experts::{self, Experts};
 use super::ours::Ours;
 use super::rows::{Row, Way};
 use crate::args::Bench;
-use crate::device::{of_rank, on};
 use crate::error::CliError;
 use crate::output::{self, table};
 use landfall::{Engine, Error, World};
 use landfall_train::ranks::Launch;
-use landfall_train::run::{Precision, SettingsError};
+use landfall_train::run::{Precision, SettingsError, on_device};
 use serde_json::json;
 use std::time::Duration;
 
@@ -57,8 +56,8 @@ pub(super) fn run(args: &Bench, launch: &Launch) -> Result<u8, CliError> {
 
 fn measure(args: &Bench, world: &World) -> Result<u8, CliError> {
     let known = |(value, known)| SettingsError::Unknown { key: "row", value, known };
-    let device = of_rank(args.device, world);
-    let engine = || on(device, args.threads, |engine| Ok(engine.clone()));
+    let device = args.device.of_rank(world);
+    let engine = || on_device(device, args.threads, |engine| Ok(engine.clone()));
     let (together, alone) = (engine()?, engine()?.made);
     output::note(&together.line());
     let together = together.made;

@@ -3,6 +3,7 @@
 use crate::error::CliError;
 use landfall::DeviceKind;
 use landfall::cuda::{self, Gpu};
+use landfall_train::run::processor;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -36,14 +37,6 @@ pub(super) fn device(kind: DeviceKind, threads: usize) -> String {
         }
         DeviceKind::Cpu | DeviceKind::Null => on_processor(),
     })
-}
-
-/// The processor's name.
-pub(crate) fn processor() -> String {
-    // Linux alone says it in a file.
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':'));
-    name.map_or(std::env::consts::ARCH, |(_, n)| n.trim()).to_owned()
 }
 
 fn slug(text: &str) -> String {
