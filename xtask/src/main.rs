@@ -19,7 +19,7 @@ const USAGE: &str = "usage: cargo xtask TASK
                                 from the table of ops
   licenses [--check]            writes python/THIRD-PARTY.md, the licences of the crates in the wheel, or compares it
   shuffle [ARGUMENT]...         runs the suite of every op in one process, in the orders of ten seeds; --help lists arguments
-  bundle [TEST]...              puts test binaries (all, or these) and the program into bundle/, with a runner for a machine with a GPU
+  bundle [TEST]...              puts test binaries (all, or these) and the programs into bundle/, with a runner for a machine with a GPU
   campaign NAME [ARGUMENT]...   ends runs at random moments, fills the disk, gives damaged files, sends hostile requests; without NAME lists
                                 campaigns
   load HOST:PORT FILE           posts FILE to a server's /forecast, and prints the rate and the time of a request";

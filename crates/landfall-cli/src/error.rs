@@ -55,14 +55,6 @@ pub enum CliError {
     OutExists(PathBuf),
     #[error("cannot write {}: {why}; choose another file", .path.display())]
     Write { path: PathBuf, why: std::io::Error },
-    #[error("the record {} cannot be read or written: {why}; check its folder", .path.display())]
-    Record { path: PathBuf, why: std::io::Error },
-    #[error("{} is no record: its first line is `{found}`, not `{header}`, or its last line is cut off; move it away", .path.display())]
-    NotARecord { path: PathBuf, found: String, header: String },
-    #[error(
-        "row {row}: the model has {ours} parameters, that of {peer} {theirs}; the sizes in bench/peers/rows.py are other ones"
-    )]
-    OtherModel { row: String, ours: usize, peer: String, theirs: usize },
     #[error("--device {device}: {why}; use --device cpu")]
     NoDevice { device: Device, why: landfall::Error },
     #[error("cannot listen on {address}: {why}; choose another --port or --host")]
@@ -113,9 +105,6 @@ impl CliError {
             | Self::DataChanged { .. }
             | Self::SeriesChanged { .. }
             | Self::OutExists(_)
-            | Self::Record { .. }
-            | Self::NotARecord { .. }
-            | Self::OtherModel { .. }
             | Self::NoDevice { .. }
             | Self::Listen { .. }
             | Self::Token { .. }
