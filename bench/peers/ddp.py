@@ -1,4 +1,4 @@
-"""PyTorch's DistributedDataParallel on the step rows, for `landfall bench` under torchrun to be compared with:
+"""PyTorch's DistributedDataParallel on the step rows, for `landfall-bench` under torchrun to be compared with:
 
     torchrun --standalone --nproc-per-node 2 bench/peers/ddp.py --dtypes bf16 --rows wide,deep,cross-asset
 

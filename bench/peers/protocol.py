@@ -1,9 +1,9 @@
-"""The line protocol between `landfall bench` and a peer.
+"""The line protocol between `landfall-bench` and a peer.
 
     python3 torch_peer.py --device cpu --list-modes
     python3 torch_peer.py --device cpu --threads 2 --seconds 0.3 --dtypes f32 --modes eager seed etth1
 
-The first prints {"modes": [...]}. `landfall bench` starts a process for each mode of each step row, and one for each mode of
+The first prints {"modes": [...]}. `landfall-bench` starts a process for each mode of each step row, and one for each mode of
 all other rows: what one compiles or captures cannot harm another. Such a peer first builds and warms up every row in every dtype and mode, and prints for each
 one JSON line: {"row", "dtype", "mode", "warm_s"}, for step rows with "parameters",
 "first_loss" and "last_loss"; or {"row", "dtype", "mode", "error"}. Then it prints

@@ -1,9 +1,10 @@
 """A training step of PatchTST/42 (7 channels, batch 128) called from Python, beside torch's in the same run.
 
-    python bench/python/step.py [--device cuda] [--csv FILE]      # from the top of the repository
+    python bench/python/step.py [--device cuda] [--bench PROGRAM] [--csv FILE]      # from the top of the repository
 
 `Forecaster.fit` is timed for two numbers of steps; the difference is that of the steps alone, with all that a fit does between
-them. The program's own bench then times the step by itself and torch's best mode, in turn.
+them. `landfall-bench` (built by `cargo build --release -p landfall-bench`, or PROGRAM) then times the step by itself and torch's
+best mode, in turn.
 """
 
 import argparse
@@ -50,17 +51,15 @@ def main():
     parser.add_argument("--few", type=int, default=100)
     parser.add_argument("--many", type=int, default=2100)
     parser.add_argument("--threads", default=str(os.cpu_count()))
+    parser.add_argument("--bench", default="target/release/landfall-bench")
     parser.add_argument("--csv")
     args = parser.parse_args()
     df = frame()
     fit(df, args.few, args.device)
     few, many = fit(df, args.few, args.device), fit(df, args.many, args.device)
     step = (many - few) / (args.many - args.few) * 1e6
-    program = "from landfall._program import main; main()"
-    line = ["bench", "--rows", "etth1", "--dtypes", "f32", "--device", args.device, "--peers", "torch", "--json"]
-    ran = subprocess.run(
-        [sys.executable, "-c", program, *line, "--threads", args.threads], capture_output=True, text=True, check=False
-    )
+    line = [args.bench, "--rows", "etth1", "--dtypes", "f32", "--device", args.device, "--peers", "torch", "--json"]
+    ran = subprocess.run([*line, "--threads", args.threads], capture_output=True, text=True, check=False)
     if ran.returncode:
         sys.exit(ran.stderr)
     row = json.loads(ran.stdout)["rows"][0]

@@ -1,4 +1,4 @@
-//! Test binaries and the program for a machine with a GPU and without Rust: `bundle/`, with a runner.
+//! Test binaries and the programs for a machine with a GPU and without Rust: `bundle/`, with a runner.
 
 use crate::command::must;
 use serde_json::Value;
@@ -45,8 +45,8 @@ const TESTS: &[(&str, &[&str])] = &[
 ];
 /// The name that stands for the Python package and its tests, which are packed where they are named.
 const PYTHON: &str = "python";
-/// The program.
-const PROGRAM: (&str, &str) = ("landfall-cli", "landfall");
+/// The programs, which are called as their targets, by package.
+const PROGRAMS: [(&str, &str); 2] = [("landfall-cli", "landfall"), ("landfall-bench", "landfall-bench")];
 /// Files of the shared folder that those tests read, copied where they are there.
 const DATA: &[&str] = &["data/ETTh1.csv", "golden"];
 /// What travels to such a machine may not be larger.
@@ -85,9 +85,11 @@ pub(crate) fn run(top: &Path, chosen: &[String]) -> Result<(), String> {
             copy(&binary, &bundle.join("tests").join(name))?;
         }
     }
-    for (name, binary) in built(top, &["build", "--package", PROGRAM.0])?.iter().filter(|b| b.0 == PROGRAM.1)
-    {
-        copy(binary, &bundle.join(name))?;
+    let packages = PROGRAMS.iter().flat_map(|(package, _)| ["--package", package]);
+    for (name, binary) in built(top, &["build"].into_iter().chain(packages).collect::<Vec<_>>())? {
+        if PROGRAMS.iter().any(|(_, program)| *program == name) {
+            copy(&binary, &bundle.join(name))?;
+        }
     }
     if chosen.iter().any(|c| c == PYTHON) {
         python(top, &bundle)?;
@@ -132,7 +134,9 @@ fn pack(bundle: &Path) -> Result<(), String> {
         command.current_dir(bundle).args(args);
         command
     };
-    must(&mut folder("tar", &["cf", "programs.tar", "--remove-files", "tests", PROGRAM.1]))?;
+    let programs = PROGRAMS.iter().map(|(_, program)| *program);
+    let packed = ["cf", "programs.tar", "--remove-files", "tests"].into_iter().chain(programs);
+    must(&mut folder("tar", &packed.collect::<Vec<_>>()))?;
     must(&mut folder("xz", &["--threads=0", "--lzma2=preset=1,dict=192MiB", "programs.tar"]))
 }
 

@@ -52,7 +52,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<String>,
     },
-    /// Put test binaries and the program into bundle/, with a runner for a machine with a GPU
+    /// Put test binaries and the programs into bundle/, with a runner for a machine with a GPU
     Bundle {
         /// Test targets to build, or `python` for the Python package and its tests [default: all test targets]
         #[arg(value_name = "TEST")]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum CliError {
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(RunError),
     #[error(transparent)]
     Launch(#[from] LaunchError),
     #[error(transparent)]
@@ -55,14 +55,6 @@ pub enum CliError {
     OutExists(PathBuf),
     #[error("cannot write {}: {why}; choose another file", .path.display())]
     Write { path: PathBuf, why: std::io::Error },
-    #[error("the record {} cannot be read or written: {why}; check its folder", .path.display())]
-    Record { path: PathBuf, why: std::io::Error },
-    #[error("{} is no record: its first line is `{found}`, not `{header}`, or its last line is cut off; move it away", .path.display())]
-    NotARecord { path: PathBuf, found: String, header: String },
-    #[error(
-        "row {row}: the model has {ours} parameters, that of {peer} {theirs}; the sizes in bench/peers/rows.py are other ones"
-    )]
-    OtherModel { row: String, ours: usize, peer: String, theirs: usize },
     #[error("--device {device}: {why}; use --device cpu")]
     NoDevice { device: Device, why: landfall::Error },
     #[error("cannot listen on {address}: {why}; choose another --port or --host")]
@@ -113,9 +105,6 @@ impl CliError {
             | Self::DataChanged { .. }
             | Self::SeriesChanged { .. }
             | Self::OutExists(_)
-            | Self::Record { .. }
-            | Self::NotARecord { .. }
-            | Self::OtherModel { .. }
             | Self::NoDevice { .. }
             | Self::Listen { .. }
             | Self::Token { .. }
@@ -128,7 +117,13 @@ impl CliError {
 
 impl From<ExportError> for CliError {
     fn from(e: ExportError) -> Self {
-        if let ExportError::Run(e) = e { Self::Run(e) } else { Self::Export(e) }
+        if let ExportError::Run(e) = e { e.into() } else { Self::Export(e) }
+    }
+}
+
+impl From<RunError> for CliError {
+    fn from(e: RunError) -> Self {
+        if let RunError::NoDevice { device, why } = e { Self::NoDevice { device, why } } else { Self::Run(e) }
     }
 }
 
@@ -142,3 +137,18 @@ macro_rules! through_run_error {
     };
 }
 through_run_error!(SettingsError, DataError, CheckpointError, PretrainedError, landfall::Error);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use landfall::cuda::Absence;
+
+    #[test]
+    fn a_device_that_is_not_there_is_named_by_its_flag() {
+        let why = landfall::Error::from(Absence::Nvrtc);
+        let error = CliError::from(RunError::NoDevice { device: Device::Cuda(1), why });
+        let text = error.to_string();
+        assert!(text.starts_with("--device cuda:1: ") && text.ends_with("; use --device cpu"), "{text}");
+        assert_eq!(error.code(), 2);
+    }
+}

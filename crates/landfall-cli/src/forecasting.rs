@@ -1,10 +1,9 @@
 //! Forecasts as the program makes them, in steps that print nothing.
 
-use crate::device::on;
 use crate::error::CliError;
 use landfall_train::data::{DataError, Fill, Future, Panel};
 use landfall_train::models::Task;
-use landfall_train::run::{Data, Device, Forecast, Run, RunError, Weights};
+use landfall_train::run::{Data, Device, Forecast, Run, RunError, Weights, on_device};
 use landfall_train::train::Session;
 use std::path::PathBuf;
 
@@ -78,8 +77,8 @@ impl Predictor {
     /// # Errors
     /// Weights that are not there or damaged; a device that is not there.
     pub fn new(run: Run, weights: Weights, device: Device, threads: Option<usize>) -> Result<Self, CliError> {
-        let placed = on(device, threads, |engine| run.predictor(engine, weights))?;
-        Ok(Self { device: placed.told(), session: placed.made, weights, run })
+        let placed = on_device(device, threads, |engine| run.predictor(engine, weights))?;
+        Ok(Self { device: placed.note(), session: placed.made, weights, run })
     }
 
     /// The device in one line, and why it is that one where it was chosen; nothing on a computer without a GPU.

@@ -5,7 +5,6 @@
 mod args;
 pub mod backtesting;
 mod commands;
-mod device;
 mod error;
 pub mod forecasting;
 mod output;
@@ -50,7 +49,6 @@ fn run(args: &Args) -> u8 {
         Command::Export(export) => commands::export::run(export).map(|()| 0),
         Command::Plan(plan) => commands::plan::run(plan).map(|()| 0),
         Command::Tune(tune) => commands::tune::run(tune).map(|()| 0),
-        Command::Bench(bench) => commands::bench::run(bench),
         Command::Doctor(doctor) => commands::doctor::run(doctor).map(|()| 0),
         Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -5,7 +5,7 @@ use crate::signals::Stop;
 use anstyle::AnsiColor;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use landfall_train::data::printable;
-pub(crate) use landfall_train::report::digits;
+pub(crate) use landfall_train::report::{digits, table};
 use landfall_train::run::{EvaluationRecord, Observer, StepLine};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -111,22 +111,6 @@ pub(crate) fn note(text: &str) {
 fn say(text: &str) {
     let text = with_prefix(text);
     let _ = writeln!(anstream::stderr().lock(), "{text}");
-}
-
-/// Rows of cells: the first column to the left, the others to the right.
-pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let shown = |row: &Vec<String>| row.iter().map(|cell| printable(cell).into_owned()).collect();
-    let rows: Vec<Vec<String>> = rows.iter().map(shown).collect();
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let cell = |(c, text): (usize, &String)| match c {
-        0 => format!("{text:<w$}", w = widths[0]),
-        _ => format!("{text:>w$}", w = widths[c]),
-    };
-    let row =
-        |r: &Vec<String>| r.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ").trim_end().to_owned();
-    rows.iter().map(row).collect::<Vec<_>>().join("\n")
 }
 
 /// Bytes in MiB.

@@ -28,7 +28,7 @@ fn names() {
         let error = f.refused(&format!("{SMALL} --out run --device {wrong}"));
         assert!(error.contains(&format!("'{wrong}'")) && error.contains(expected), "{error}");
     }
-    for command in ["evaluate run", "forecast run", "bench --peers none"] {
+    for command in ["evaluate run", "forecast run"] {
         let error = f.refused(&format!("{command} --device null"));
         assert!(error.contains("null computes nothing; choose auto, cpu, cuda or cuda:N"), "{error}");
     }
@@ -54,7 +54,6 @@ fn without_a_gpu_cuda_is_refused_by_every_command() {
         "evaluate run".to_owned(),
         "forecast run".to_owned(),
         "plan --batch 4".to_owned(),
-        "bench --rows softmax --peers none".to_owned(),
     ] {
         let error = f.run(&format!("{command} --device cuda"));
         assert_eq!(error.code, Some(2), "{command}: {}", error.err);
@@ -81,8 +80,6 @@ fn without_a_gpu_auto_is_the_processor_without_a_word() {
         assert_eq!(ran.err, "", "{command}");
     }
     // Where a device is what is asked about, it is named.
-    let ran = f.runs("bench --rows softmax/25600x5 --peers none --samples 1 --seconds 0.01");
-    assert!(ran.err.lines().any(|l| l == "device cpu"), "{}", ran.err);
     let ran = f.runs("plan --context 48 --horizon 8 --batch 4 --device auto");
     assert!(ran.out.contains("device cpu"), "{}", ran.out);
 }

@@ -1,7 +1,7 @@
 //! Arguments of the commands that exchange weights with other programs.
 
 use super::serving::KeptIntervals;
-use super::{computing, weights};
+use super::weights;
 use clap::Args as Group;
 use landfall_train::run::{Device, Network, OneOrMore, Settings, Weights};
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub(crate) struct Import {
     #[arg(long)]
     split: Option<String>,
     /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = computing, default_value = "auto")]
+    #[arg(long, value_parser = Device::computing, default_value = "auto")]
     device: Device,
     /// CPU threads.
     #[arg(long, value_name = "N")]

@@ -1,6 +1,6 @@
 //! Arguments of the commands that forecast from many places: over HTTP, and from past origins.
 
-use super::{Setup, computing, refit, weights};
+use super::{Setup, refit, weights};
 use crate::backtesting::Refit;
 use clap::Args as Group;
 use landfall_train::run::{Device, Weights};
@@ -73,7 +73,7 @@ pub(crate) struct Serve {
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,
     /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = computing, default_value = "auto")]
+    #[arg(long, value_parser = Device::computing, default_value = "auto")]
     pub(crate) device: Device,
     /// CPU threads of the network.
     #[arg(long, value_name = "N")]

@@ -1,12 +1,12 @@
 //! `landfall doctor`: what this machine has to compute with, and what is missing.
 
-use super::bench::processor;
 use crate::args::Doctor;
 use crate::error::CliError;
 use crate::output::{self, mib};
 use landfall::cpu::isa::Isa;
 use landfall::cuda::{self, Absence, Gpu, Link, Survey, Version};
 use landfall_train::ranks::{Launch, LaunchError};
+use landfall_train::run::processor;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,6 @@
 
 use super::{METRICS, class_rows, fill, metric_cells, note_all, predictions, series_rows};
 use crate::args::{self, Evaluate};
-use crate::device::on;
 use crate::error::CliError;
 use crate::output;
 use landfall_train::data::{
@@ -10,8 +9,8 @@ use landfall_train::data::{
 };
 use landfall_train::run::{
     BaselineRecord, ColumnRecord, Data, EvaluationRecord, IntervalRecord, Intervals, QuantileRecord, Run,
-    RunError, SCALED, SeriesRecord, TestScoring, Units, baseline_source, interval_levels, run_source,
-    window_forecasts,
+    RunError, SCALED, SeriesRecord, TestScoring, Units, baseline_source, interval_levels, on_device,
+    run_source, window_forecasts,
 };
 use landfall_train::train::Dataset;
 use serde::Serialize;
@@ -119,9 +118,10 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         }
         (None, None) => {}
     }
-    let placed =
-        on(args.with.device, args.with.threads, |engine| run.session(engine, &dataset, args.with.weights))?;
-    placed.told().iter().for_each(|device| output::note(device));
+    let placed = on_device(args.with.device, args.with.threads, |engine| {
+        run.session(engine, &dataset, args.with.weights)
+    })?;
+    placed.note().iter().for_each(|device| output::note(device));
     let mut session = placed.made;
     let engine = session.engine.clone();
     let step = run.resolved().steps(&session);

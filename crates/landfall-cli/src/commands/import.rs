@@ -3,7 +3,6 @@
 use super::note_all;
 use super::train::results::Results;
 use crate::args::Import;
-use crate::device::line;
 use crate::error::CliError;
 use crate::output;
 use crate::training::{NewRun, Ready};
@@ -27,7 +26,7 @@ pub(crate) fn run(args: &Import) -> Result<(), CliError> {
         network.context(),
         network.horizon()
     ))?;
-    output::line(&line(ready.device(), ready.chosen.as_ref()))?;
+    output::line(&ready.device().line(ready.chosen.as_ref()))?;
     let begun = ready.begin()?;
     let path = begun.path().to_owned();
     let finished = begun.import()?;

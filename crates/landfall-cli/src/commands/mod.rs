@@ -1,7 +1,6 @@
 //! The commands.
 
 pub(crate) mod backtest;
-pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod export;

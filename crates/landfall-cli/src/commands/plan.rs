@@ -1,13 +1,12 @@
 //! `landfall plan`: the memory of a training step, without data and without computing.
 
 use crate::args::Plan;
-use crate::device::on;
 use crate::error::CliError;
 use crate::output::{self, mib, table};
 use landfall::plan::Report;
 use landfall_train::data::synthetic::walk;
 use landfall_train::models::{Columns, Preset, Task};
-use landfall_train::run::{Device, ModelKind, Settings};
+use landfall_train::run::{Device, ModelKind, Settings, on_device};
 use landfall_train::train::{Dataset, Target};
 use serde_json::json;
 
@@ -59,7 +58,7 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     if let Target::Future(all) = &mut dataset.target {
         (*all, dataset.known) = (columns.targets, columns.known);
     }
-    let placed = on(args.device, None, |engine| resolved.session(engine, &dataset))?;
+    let placed = on_device(args.device, None, |engine| resolved.session(engine, &dataset))?;
     let session = &placed.made;
     let [train, ..] = session.programs();
     let report = train.report();

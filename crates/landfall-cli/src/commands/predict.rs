@@ -2,11 +2,10 @@
 
 use super::forecast::write;
 use crate::args::Predict as Args;
-use crate::device::on;
 use crate::error::CliError;
 use crate::output;
 use crate::table::quoted;
-use landfall_train::run::{ClassPrediction, Run};
+use landfall_train::run::{ClassPrediction, Run, on_device};
 use serde_json::json;
 
 /// Predicts and writes.
@@ -17,8 +16,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let run = Run::open(&args.run)?;
     // Refused before a session is made: it takes a moment.
     let data = run.unlabelled(&args.data)?;
-    let placed = on(args.with.device, args.with.threads, |engine| run.predictor(engine, args.with.weights))?;
-    placed.told().iter().for_each(|device| output::note(device));
+    let placed =
+        on_device(args.with.device, args.with.threads, |engine| run.predictor(engine, args.with.weights))?;
+    placed.note().iter().for_each(|device| output::note(device));
     let mut session = placed.made;
     let prediction = run.classes(&mut session, data)?;
     let text = csv(&prediction);

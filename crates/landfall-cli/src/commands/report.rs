@@ -2,13 +2,12 @@
 
 use super::{fill, forecast, note_all};
 use crate::args::Report as Args;
-use crate::device::on;
 use crate::error::CliError;
 use crate::output;
 use landfall_train::data::Segment;
 use landfall_train::files;
 use landfall_train::report::{Report, Subject};
-use landfall_train::run::{Data, Run, Units};
+use landfall_train::run::{Data, Run, Units, on_device};
 use landfall_train::train::Dataset;
 use serde_json::json;
 use std::path::Path;
@@ -61,9 +60,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 }
 
 fn make(args: &Args, run: &Run, dataset: &Dataset, subject: Subject<'_>) -> Result<Report, CliError> {
-    let placed =
-        on(args.with.device, args.with.threads, |engine| run.session(engine, dataset, args.with.weights))?;
-    placed.told().iter().for_each(|device| output::note(device));
+    let placed = on_device(args.with.device, args.with.threads, |engine| {
+        run.session(engine, dataset, args.with.weights)
+    })?;
+    placed.note().iter().for_each(|device| output::note(device));
     let mut session = placed.made;
     let levels = run.interval_levels(args.interval.as_deref())?;
     Report::of(run, &mut session, subject, (args.with.weights, &levels)).map_err(CliError::During)

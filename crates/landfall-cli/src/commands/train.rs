@@ -5,7 +5,6 @@ pub(super) mod results;
 
 use super::note_all;
 use crate::args::Train;
-use crate::device::{Why, line};
 use crate::error::CliError;
 use crate::forecasting::series;
 use crate::output::{self, Watch};
@@ -14,7 +13,7 @@ use crate::training::{Begun, Comparison, Ended as Part, Finished, NewRun, Ready}
 use landfall::World;
 use landfall_train::data::WindowedPanel;
 use landfall_train::models::Task;
-use landfall_train::run::{EvaluationRecord, Run, Settings, Source, Weights, count};
+use landfall_train::run::{AutoReason, EvaluationRecord, Run, Settings, Source, Weights, count};
 use landfall_train::train::Session;
 use results::Results;
 use serde_json::json;
@@ -175,10 +174,10 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         ),
     };
     output::line(&format!("model {preset}: {sizes}; {how}; configuration {}", s.hash()?))?;
-    if ready.chosen == Some(Why::NoGpu) {
+    if ready.chosen == Some(AutoReason::NoGpu) {
         return Ok(());
     }
-    output::line(&line(ready.device(), ready.chosen.as_ref()))
+    output::line(&ready.device().line(ready.chosen.as_ref()))
 }
 
 fn count_only(mut ready: Ready, json: bool) -> Result<u8, CliError> {

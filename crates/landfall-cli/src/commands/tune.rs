@@ -5,7 +5,7 @@ use super::train::settings;
 use crate::args::Tune;
 use crate::error::CliError;
 use crate::output::{self, table};
-use crate::training::{load, start_of, tune_of};
+use crate::training::{load, start_of};
 use landfall::World;
 use landfall::tune::{Row, Tuned, Verdict};
 use serde_json::json;
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Tune) -> Result<(), CliError> {
     loaded.notes.extend(of_weights);
     note_all(&loaded.notes);
     let device = loaded.placed.line();
-    let found = tune_of(loaded.placed.made, args.again)?;
+    let found = loaded.placed.made.tune(args.again)?;
     note_all(&found.notices.iter().map(ToString::to_string).collect::<Vec<_>>());
     if args.json {
         return output::json(&json!({"device": found.choices.device, "instructions": found.rows}));

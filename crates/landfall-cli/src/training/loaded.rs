@@ -1,20 +1,18 @@
 //! The data of a run, and a session over it.
 
 use super::comparison::{Classes, Comparison};
-use crate::device::{Placed, of_rank, on};
 use crate::error::CliError;
 use landfall::World;
-use landfall::tune::{Cache, Tuned, tune};
 use landfall_train::choice::Plan;
 use landfall_train::data::{Panel, Summary, few};
 use landfall_train::pretrained::Pretrained;
-use landfall_train::run::{Data, Device, Resolved, RunError, Settings};
+use landfall_train::run::{Data, Device, OnDevice, Resolved, RunError, Settings, on_device};
 use landfall_train::train::{Dataset, Session};
 use std::sync::Arc;
 
 /// A session on the device that was asked for, with its data.
 pub(crate) struct Loaded {
-    pub(crate) placed: Placed<Session>,
+    pub(crate) placed: OnDevice<Session>,
     pub(crate) dataset: Dataset,
     pub(super) comparison: Comparison,
     /// How a forecaster will be chosen, by the default recipe.
@@ -59,8 +57,8 @@ pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>, world: &World)
         };
     // Before a GPU joins the others, which takes them seconds.
     alike(world, &resolved.settings, &dataset)?;
-    let asked = of_rank(resolved.settings.device.unwrap_or(Device::Auto), world);
-    let placed = on(asked, resolved.settings.threads, |engine| {
+    let asked = resolved.settings.device.unwrap_or(Device::Auto).of_rank(world);
+    let placed = on_device(asked, resolved.settings.threads, |engine| {
         if !world.is_alone() {
             engine.join(world.clone())?;
         }
@@ -83,12 +81,4 @@ fn alike(world: &World, settings: &Settings, dataset: &Dataset) -> Result<(), Cl
         dataset.rows,
     );
     world.agree("configurations", &text).map_err(|fault| RunError::from(landfall::Error::from(fault)).into())
-}
-
-/// Tunes the instructions of a session's programs, which give up their memory first.
-pub(crate) fn tune_of(session: Session, again: bool) -> Result<Tuned, CliError> {
-    let engine = session.engine.clone();
-    let cases: Vec<_> = session.programs().iter().flat_map(|p| p.tuning_cases()).collect();
-    drop(session);
-    Ok(tune(&engine, &cases, Cache::of_user().as_ref(), again)?)
 }

@@ -17,5 +17,5 @@ mod verdict;
 pub use begun::{Begun, Ended, Finished, Trained};
 pub(crate) use choice::Chosen;
 pub(crate) use comparison::Comparison;
-pub(crate) use loaded::{load, start_of, tune_of};
+pub(crate) use loaded::{load, start_of};
 pub use ready::{NewRun, Ready};

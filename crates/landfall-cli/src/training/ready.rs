@@ -2,17 +2,16 @@
 
 use super::begun::Begun;
 use super::comparison::Comparison;
-use super::loaded::{Loaded, load, start_of, tune_of};
+use super::loaded::{Loaded, load, start_of};
 use super::unchanged::{samples_unchanged, unchanged};
-use crate::device::{Placed, Why};
 use crate::error::CliError;
 use landfall::World;
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::choice::Plan;
 use landfall_train::data::{Panel, Segment, Summary, WindowedPanel};
 use landfall_train::run::{
-    CheckpointEvery, Device, FitOptions, KEPT_DATA, KEPT_FRAME, OneOrMore, Resolved, Run, RunError,
-    RunFolder, RunLock, Settings, TestScoring, Units, complete, enough, without_intervals,
+    AutoReason, CheckpointEvery, Device, FitOptions, KEPT_DATA, KEPT_FRAME, OnDevice, OneOrMore, Resolved,
+    Run, RunError, RunFolder, RunLock, Settings, TestScoring, Units, complete, enough, without_intervals,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
@@ -50,7 +49,7 @@ pub struct Ready {
     /// How a forecaster will be chosen, and on which data.
     pub(super) choice: Option<(Plan, Dataset)>,
     /// Why `auto` chose the device that it did.
-    pub(crate) chosen: Option<Why>,
+    pub(crate) chosen: Option<AutoReason>,
     /// What was read of a series.
     pub(crate) summary: Option<Summary>,
     /// What else a person has to know.
@@ -165,13 +164,13 @@ impl Ready {
     ) -> Result<Self, CliError> {
         let Loaded { placed, dataset, comparison, plan, summary, mut notes } =
             load(&mut resolved, panel, world)?;
-        let Placed { made: mut session, device, why: chosen } = placed;
+        let OnDevice { made: mut session, device, reason: chosen } = placed;
         if let (Comparison::Series(panel), Some(levels)) = (&comparison, &resolved.settings.interval) {
             notes.extend(enough_for(levels, panel, plan.as_ref())?);
         }
         if tuned {
             let engine = session.engine.clone();
-            let found = tune_of(session, false)?;
+            let found = session.tune(false)?;
             notes.extend(found.notices.iter().map(ToString::to_string));
             resolved.settings.kernels = Some(found.choices);
             session = resolved.session(&engine, &dataset)?;

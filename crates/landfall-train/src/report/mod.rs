@@ -16,6 +16,7 @@ mod run_report;
 mod sections;
 mod style;
 mod svg;
+mod table;
 
 pub use backtest::{BacktestFacts, backtest};
 pub use cell::name_cell;
@@ -23,3 +24,4 @@ pub use plot::plot;
 pub use predictions::{PredictedColumns, Predictions, Windows, bound_names};
 pub use run_report::{Report, Subject};
 pub use svg::digits;
+pub use table::table;

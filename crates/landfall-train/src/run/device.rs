@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::fs;
 use std::str::FromStr;
 
 /// Where a run computes, as it is asked for: `auto`, `cpu`, `cuda`, `cuda:N` or `null`.
@@ -57,6 +58,15 @@ impl From<Device> for String {
     fn from(device: Device) -> Self {
         device.to_string()
     }
+}
+
+/// The processor's name; its architecture where the system does not say it.
+#[must_use]
+pub fn processor() -> String {
+    // Linux alone has it in a file.
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':'));
+    name.map_or(std::env::consts::ARCH, |(_, n)| n.trim()).to_owned()
 }
 
 #[cfg(test)]

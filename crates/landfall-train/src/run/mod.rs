@@ -15,6 +15,7 @@ mod keywords;
 mod kinds;
 pub(crate) mod measured;
 mod network;
+mod on_device;
 mod open;
 mod past_windows;
 mod prepared;
@@ -25,7 +26,7 @@ mod settings;
 mod sizes;
 
 pub use choose::{Choice, Scored, choose};
-pub use device::Device;
+pub use device::{Device, processor};
 pub use fit::{CheckpointEvery, FitOptions, Observer, Outcome, complete, count, fit};
 pub use folder::{KEPT_DATA, KEPT_FRAME, RunFolder, RunLock};
 pub use forecaster::{Forecaster, non_negative, priors};
@@ -34,6 +35,7 @@ pub use intervals::{
     ForecastSource, HalfWidths, Intervals, Rolling, baseline_source, enough, run_source, without_intervals,
 };
 pub use measured::TestScoring;
+pub use on_device::{AutoReason, OnDevice, on_device};
 pub use open::{ClassPrediction, Forecast, Run, Weights, open};
 pub use prepared::Prepared;
 pub use record::{
@@ -100,6 +102,8 @@ pub enum RunError {
     NoClasses { path: PathBuf },
     #[error("{} has no columns that are known in advance, so that --future has nothing to give; leave it out", .path.display())]
     NoKnown { path: PathBuf },
+    #[error("device {device}: {why}; choose the device cpu")]
+    NoDevice { device: Device, why: landfall::Error },
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]

@@ -3,6 +3,7 @@
 use super::device::Device;
 use super::kinds::{ModelKind, Precision, Synthetic};
 use super::network::has_statistics;
+use super::on_device::check_threads;
 use super::settings::{Settings, SettingsError};
 use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
@@ -85,8 +86,6 @@ pub struct Resolved {
 
 /// Above this many steps the table of learning rates alone would fill the memory.
 pub(super) const MAX_STEPS: usize = 100_000_000;
-const MAX_THREADS: usize = 1024;
-
 /// Quantiles of a distribution that are forecast where none are asked for.
 const LEVELS: [f64; 3] = [0.1, 0.5, 0.9];
 
@@ -455,13 +454,7 @@ impl Settings {
             let rule = "it must be at most 9223372036854775807";
             return Err(SettingsError::Range { key: "--seed", value: seed.to_string(), rule });
         }
-        if let Some(n) = self.threads.filter(|n| !(1..=MAX_THREADS).contains(n)) {
-            return Err(SettingsError::Range {
-                key: "--threads",
-                value: n.to_string(),
-                rule: "it must be 1 to 1024",
-            });
-        }
+        check_threads(self.threads)?;
         let draws = self.draws.unwrap_or(recipe.draws);
         if draws == Draws::PyTorch && model != ModelKind::Dlinear {
             return Err(SettingsError::Conflict {

@@ -17,6 +17,7 @@ use crate::models::{Inputs, Model};
 use crate::nn::Parameters;
 use landfall::ops::cursor;
 use landfall::profile::Profile;
+use landfall::tune::{Cache, Tuned, tune};
 use landfall::{DType, Engine, Error, Graph, HostTensor, Program, ProgramSet, Spec, State, Value};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -248,6 +249,18 @@ impl Session {
     /// A device fault; not enough memory for what the device's rates are measured on.
     pub fn profile(&mut self, runs: usize) -> Result<Profile, Error> {
         self.programs.train.profile(&mut self.state, runs)
+    }
+
+    /// Finds the fastest kernels for the instructions of its programs, which give up their memory first: the choices are for
+    /// a new session. Earlier results are kept for the user and used again, unless `again`.
+    ///
+    /// # Errors
+    /// A device fault; not enough memory for the instructions' operands.
+    pub fn tune(self, again: bool) -> Result<Tuned, Error> {
+        let engine = self.engine.clone();
+        let cases: Vec<_> = self.programs().iter().flat_map(|p| p.tuning_cases()).collect();
+        drop(self);
+        tune(&engine, &cases, Cache::of_user().as_ref(), again)
     }
 
     /// Steps done, and the epoch (from 0) and batch that come next.

@@ -22,7 +22,6 @@ use self::request::Reading;
 use self::routes::Server;
 use crate::args::Serve as Args;
 use crate::commands::kept_intervals::interval_errors;
-use crate::device::on;
 use crate::error::CliError;
 use crate::output;
 use crate::signals::Stop;
@@ -31,7 +30,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use landfall_train::models::Task;
-use landfall_train::run::{HalfWidths, Run, RunError};
+use landfall_train::run::{HalfWidths, Run, RunError, on_device};
 use landfall_train::train::Batches;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -73,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     listener.set_nonblocking(true).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let access = access.at(address);
-    let placed = on(args.device, args.threads, |engine| {
+    let placed = on_device(args.device, args.threads, |engine| {
         let mut session = run.predictor(engine, args.weights)?;
         let batches = Batches::new(&mut session, usize::from(args.max_batch))?;
         let of =
@@ -81,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         let widths = errors.as_ref().map(of);
         Ok((session, batches, widths.transpose()?))
     })?;
-    placed.told().iter().for_each(|device| output::note(device));
+    placed.note().iter().for_each(|device| output::note(device));
     let (session, batches, widths) = placed.made;
     if !batches.left_out().is_empty() {
         let most = batches.most();

@@ -1,10 +1,11 @@
-//! `landfall bench` without other libraries, and with peers that are not there or misbehave.
+//! The program without other libraries, and with peers that are not there or misbehave.
 
 mod program;
 
+use landfall::Engine;
 use program::Folder;
 
-const ONE: &str = "bench --rows softmax/25600x5 --threads 2 --samples 1 --seconds 0.01";
+const ONE: &str = "--rows softmax/25600x5 --threads 2 --samples 1 --seconds 0.01";
 
 /// A folder of a peer with this program.
 fn peer(program: &str) -> Folder {
@@ -35,12 +36,12 @@ fn one_op_alone() {
     assert!(row["ours"]["us"].as_f64().is_some_and(|us| us > 0.0), "{row}");
     assert!(row["gb_per_s"].as_f64().is_some_and(|x| x > 0.0), "{row}");
     assert!(row.get("best_peer").is_none(), "{row}");
-    assert!(f.names().is_empty(), "{:?}", f.names());
+    assert!(f.names("").is_empty(), "{:?}", f.names(""));
 }
 
 #[test]
 fn every_op_row_can_be_called() {
-    let ran = Folder::new().runs("bench --rows ops --peers none --samples 1 --seconds 0.001 --json");
+    let ran = Folder::new().runs("--rows ops --peers none --samples 1 --seconds 0.001 --json");
     let rows = ran.json()["rows"].as_array().expect("rows").len();
     assert!(rows > 30, "{rows}");
 }
@@ -50,10 +51,10 @@ fn a_record_of_two_runs() {
     let f = Folder::new();
     f.runs(&format!("{ONE} --peers none --record"));
     f.runs(&format!("{ONE} --peers none --record"));
-    let devices = Folder::names_in(&f.path().join("bench/records"));
+    let devices = f.names("bench/records");
     assert!(devices.len() == 1 && devices[0].ends_with("-2-threads"), "{devices:?}");
     let folder = format!("bench/records/{}", devices[0]);
-    let days = Folder::names_in(&f.path().join(&folder));
+    let days = f.names(&folder);
     let text: String = days.iter().map(|day| f.read(&format!("{folder}/{day}"))).collect();
     let rows = text.lines().filter(|l| l.starts_with("softmax/25600x5,f32,") && l.ends_with(",,")).count();
     assert_eq!(rows, 2, "{text}");
@@ -64,7 +65,7 @@ fn a_record_of_two_runs() {
 #[test]
 fn bad_requests() {
     let f = Folder::new();
-    let error = f.refused("bench --rows etth1,warp --peers none");
+    let error = f.refused("--rows etth1,warp --peers none");
     assert!(
         error.starts_with(
             "unknown row `warp`; choose from steps, ops, large, routing, seed, etth1, wide, deep, tide, tide-720, tsmixer, "
@@ -72,19 +73,32 @@ fn bad_requests() {
         "{error}"
     );
     assert_eq!(
-        f.refused("bench --rows routing --device cpu --peers none"),
+        f.refused("--rows routing --device cpu --peers none"),
         "--rows route-map/32768x7168x64x8: this row needs a GPU (--device cuda)"
     );
     assert_eq!(
-        f.refused("bench --rows permute --dtypes tf32 --peers none"),
+        f.refused("--rows permute --dtypes tf32 --peers none"),
         "--dtypes tf32: large and routing rows are of f32 or bf16"
     );
-    assert_eq!(f.refused("bench --samples 0 --peers none"), "--samples 0: it must be at least 1");
-    assert_eq!(
-        f.refused("bench --seconds -1 --peers none"),
-        "--seconds -1: it must be above 0 and at most 60"
-    );
-    assert!(f.refused("bench --peers numpy").contains("[possible values: torch, jax, permutation, none]"));
+    assert_eq!(f.refused("--samples 0 --peers none"), "--samples 0: it must be at least 1");
+    assert_eq!(f.refused("--seconds -1 --peers none"), "--seconds -1: it must be above 0 and at most 60");
+    assert!(f.misused("--peers numpy").contains("[possible values: torch, jax, permutation, none]"));
+    let error = f.misused("--peers none --device null");
+    assert!(error.contains("null computes nothing; choose auto, cpu, cuda or cuda:N"), "{error}");
+}
+
+/// Without a GPU `auto` is the processor, which is named, and `cuda` is refused.
+#[test]
+fn the_device_of_a_computer_without_a_gpu() {
+    let Err(why) = Engine::cuda(0) else {
+        println!("skipped: there is a GPU");
+        return;
+    };
+    let f = Folder::new();
+    let ran = f.runs(&format!("{ONE} --peers none"));
+    assert!(ran.err.lines().any(|l| l == "device cpu"), "{}", ran.err);
+    let error = f.refused("--rows softmax --peers none --device cuda");
+    assert_eq!(error, format!("device cuda:0: {why}; choose the device cpu"));
 }
 
 #[test]
@@ -119,7 +133,7 @@ fn a_peer_that_fails_is_left_out() {
     }
 }
 
-const PROFILE: &str = "bench --profile --rows seed --device cpu --threads 2 --samples 1";
+const PROFILE: &str = "--profile --rows seed --device cpu --threads 2 --samples 1";
 
 /// The profile of a step: a table, every node as JSON, and a timeline of them; peers are not started.
 #[test]
@@ -155,13 +169,13 @@ fn a_profile_of_a_step() {
 fn bad_requests_for_a_profile() {
     let f = Folder::new();
     assert_eq!(
-        f.refused("bench --profile --rows seed,matmul"),
+        f.refused("--profile --rows seed,matmul"),
         "--profile and --rows matmul/6400x64x192: a profile is of whole steps; name rows of steps, such as seed or deep \
          (`--rows steps` is all of them)"
     );
-    assert!(f.refused("bench --trace t.json").contains("--profile"));
+    assert!(f.misused("--trace t.json").contains("--profile"));
     for other in ["--issued", "--record"] {
-        let error = f.refused(&format!("bench --profile {other}"));
+        let error = f.misused(&format!("--profile {other}"));
         assert!(error.contains(other) && error.contains("cannot be used with"), "{error}");
     }
     f.write("t.json", "{}");

@@ -1,7 +1,7 @@
 //! The row `experts` of ranks: a mixture-of-experts layer forward and backward, its experts shared out among the ranks, beside the
 //! layer of which every rank computes all experts for its own tokens.
 
-use crate::error::CliError;
+use crate::error::BenchError;
 use landfall::rng::Rng;
 use landfall::{DType, Engine, Error, Graph, Program, State, StateSpec, Value, World, grad, mixed_precision};
 use landfall_train::nn::{Context, Mode, MoeConfig, MoeFeedForward, Parameters};
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// The row's name.
-pub(super) const NAME: &str = "experts";
+pub(crate) const NAME: &str = "experts";
 /// Tokens of each rank.
-pub(super) const TOKENS: usize = 8192;
+pub(crate) const TOKENS: usize = 8192;
 /// Buffers hold half as many pairs again as there are: with tokens that choose at random none is dropped.
 const CONFIG: MoeConfig = MoeConfig {
     experts: 16,
@@ -25,7 +25,7 @@ const CONFIG: MoeConfig = MoeConfig {
 };
 
 /// The layer as a program of one rank, forward and backward.
-pub(super) struct Experts {
+pub(crate) struct Experts {
     engine: Engine,
     program: Program,
     state: State,
@@ -33,20 +33,20 @@ pub(super) struct Experts {
 }
 
 /// The largest differences of two layers, relative to the largest element of the second.
-pub(super) struct Differences {
-    pub(super) result: f64,
+pub(crate) struct Differences {
+    pub(crate) result: f64,
     /// Of the gradient by the tokens.
-    pub(super) gradient: f64,
+    pub(crate) gradient: f64,
 }
 
 impl Experts {
     /// The layer of this rank's tokens; with a world its experts are shared out among those ranks.
-    pub(super) fn new(
+    pub(crate) fn new(
         engine: &Engine,
         rank: usize,
         world: Option<&World>,
         dtype: Precision,
-    ) -> Result<Self, CliError> {
+    ) -> Result<Self, BenchError> {
         let mut p = Parameters::new();
         // A layer of all experts drops nothing either, so that both compute the same.
         let config = MoeConfig { capacity: world.and(CONFIG.capacity), ..CONFIG };
@@ -92,12 +92,12 @@ impl Experts {
     }
 
     /// Sets how many times a sample runs the layer; all ranks must take the same.
-    pub(super) fn repeat(&mut self, steps: usize) {
+    pub(crate) fn repeat(&mut self, steps: usize) {
         self.steps = steps;
     }
 
     /// Microseconds of one pass forward and backward.
-    pub(super) fn sample(&mut self) -> Result<f64, CliError> {
+    pub(crate) fn sample(&mut self) -> Result<f64, BenchError> {
         self.engine.synchronize()?;
         let start = Instant::now();
         for _ in 0..self.steps {
@@ -108,12 +108,12 @@ impl Experts {
     }
 
     /// Pairs of token and expert that found no room.
-    pub(super) fn dropped(&self) -> Result<i32, CliError> {
+    pub(crate) fn dropped(&self) -> Result<i32, BenchError> {
         Ok(self.program.read::<i32>("dropped")?.iter().sum())
     }
 
     /// How the results differ from those of another.
-    pub(super) fn differs(&self, other: &Self) -> Result<Differences, CliError> {
+    pub(crate) fn differs(&self, other: &Self) -> Result<Differences, BenchError> {
         let of = |name: &str| -> Result<f64, Error> {
             let (a, b) = (self.program.read::<f32>(name)?, other.program.read::<f32>(name)?);
             let largest = b.iter().fold(f32::MIN_POSITIVE, |m, x| m.max(x.abs()));

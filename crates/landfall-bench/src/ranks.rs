@@ -1,16 +1,16 @@
-//! `landfall bench` by the ranks of a launch: steps that all of them compute together, beside the same step of each alone.
+//! Ranks of a launch: steps that all of them compute together, beside the same step of each alone.
 
-use super::Samples;
-use super::experts::{self, Experts};
-use super::ours::Ours;
-use super::rows::{Row, Way};
-use crate::args::Bench;
-use crate::device::{of_rank, on};
-use crate::error::CliError;
-use crate::output::{self, table};
+use crate::args::Args;
+use crate::error::BenchError;
+use crate::experts::{self, Experts};
+use crate::ours::OurSide;
+use crate::output;
+use crate::rows::{LaunchMode, Row};
+use crate::samples::Samples;
 use landfall::{Engine, Error, World};
 use landfall_train::ranks::Launch;
-use landfall_train::run::{Precision, SettingsError};
+use landfall_train::report::table;
+use landfall_train::run::{Precision, SettingsError, on_device};
 use serde_json::json;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// What was measured of a row.
-struct Measured {
+struct RankRow {
     row: String,
     dtype: &'static str,
     /// Windows or samples of all ranks' step.
@@ -29,7 +29,7 @@ struct Measured {
     more: Option<String>,
 }
 
-impl Measured {
+impl RankRow {
     fn per_second(&self) -> f64 {
         self.samples as f64 / self.together.median() * 1e6
     }
@@ -40,25 +40,22 @@ impl Measured {
     }
 }
 
-/// Measures; the exit code. The first rank prints.
-pub(super) fn run(args: &Bench, launch: &Launch) -> Result<u8, CliError> {
+/// Measures; the first rank prints.
+pub(crate) fn run(args: &Args, launch: &Launch) -> Result<(), BenchError> {
     let world = launch.join(LIMIT)?;
-    let done = if world.rank() == 0 {
-        measure(args, &world)
-    } else {
-        output::silence();
-        output::prefixed(&format!("rank {}: ", world.rank()), || measure(args, &world))
-    };
+    if world.rank() > 0 {
+        output::as_rank(world.rank());
+    }
+    let done = measure(args, &world);
     if let Err(error) = &done {
         world.abort(&error.to_string());
     }
     done
 }
 
-fn measure(args: &Bench, world: &World) -> Result<u8, CliError> {
-    let known = |(value, known)| SettingsError::Unknown { key: "row", value, known };
-    let device = of_rank(args.device, world);
-    let engine = || on(device, args.threads, |engine| Ok(engine.clone()));
+fn measure(args: &Args, world: &World) -> Result<(), BenchError> {
+    let device = args.device.of_rank(world);
+    let engine = || on_device(device, args.threads, |engine| Ok(engine.clone()));
     let (together, alone) = (engine()?, engine()?.made);
     output::note(&together.line());
     let together = together.made;
@@ -68,37 +65,38 @@ fn measure(args: &Bench, world: &World) -> Result<u8, CliError> {
         args.rows.iter().cloned().partition(|row| row == experts::NAME);
     if !of_experts.is_empty() {
         for &dtype in &args.dtypes {
-            measured.push(shared_experts(args, world, (&together, &alone), dtype)?);
+            measured.push(shared_experts(args, world, &together, &alone, dtype)?);
         }
     }
-    let steps = if rows.is_empty() { Vec::new() } else { Row::select(&rows, true).map_err(known)? };
+    let steps = if rows.is_empty() { Vec::new() } else { Row::select(&rows, true)? };
     for row in steps {
-        let Row::Step(step, Way::Captured) = row else {
+        let Row::Step(step, LaunchMode::Captured) = row else {
             let rule =
                 "ranks compute together a training step, such as deep (steps is all of them), or experts";
             return Err(SettingsError::Range { key: "--rows", value: row.name(), rule }.into());
         };
         for dtype in row.precisions(&args.dtypes) {
             let mut sides = [
-                Ours::of_ranks(&together, step, dtype, args.seconds)?,
-                Ours::new(&alone, row, dtype, args.seconds)?,
+                OurSide::of_ranks(&together, step, dtype, args.seconds)?,
+                OurSide::new(&alone, row, dtype, args.seconds)?,
             ];
-            let [together, alone] = in_turn(args, &together, &mut sides, Ours::sample)?;
+            let [together, alone] = in_turn(args, &together, &mut sides, OurSide::sample)?;
             let samples = step.batch * world.size();
             let row = row.name();
-            measured.push(Measured { row, dtype: dtype.name(), samples, together, alone, more: None });
+            measured.push(RankRow { row, dtype: dtype.name(), samples, together, alone, more: None });
         }
     }
-    print(args, world.size(), &measured).map(|()| 0)
+    print(args, world.size(), &measured)
 }
 
 /// A layer whose experts are shared out among the ranks, beside that of which each rank has all.
 fn shared_experts(
-    args: &Bench,
+    args: &Args,
     world: &World,
-    (together, alone): (&Engine, &Engine),
+    together: &Engine,
+    alone: &Engine,
     dtype: Precision,
-) -> Result<Measured, CliError> {
+) -> Result<RankRow, BenchError> {
     let mut sides = [
         Experts::new(together, world.rank(), Some(world), dtype)?,
         Experts::new(alone, world.rank(), None, dtype)?,
@@ -116,16 +114,16 @@ fn shared_experts(
         off.result, off.gradient
     );
     let (row, samples) = (experts::NAME.to_owned(), experts::TOKENS * world.size());
-    Ok(Measured { row, dtype: dtype.name(), samples, together, alone, more: Some(more) })
+    Ok(RankRow { row, dtype: dtype.name(), samples, together, alone, more: Some(more) })
 }
 
 /// Samples of two sides, in turn. Each begins when all ranks are here, and is that of the slowest rank.
 fn in_turn<S>(
-    args: &Bench,
+    args: &Args,
     together: &Engine,
     sides: &mut [S; 2],
-    sample: impl Fn(&mut S) -> Result<f64, CliError>,
-) -> Result<[Samples; 2], CliError> {
+    sample: impl Fn(&mut S) -> Result<f64, BenchError>,
+) -> Result<[Samples; 2], BenchError> {
     let mut us = [Vec::new(), Vec::new()];
     for _ in 0..args.samples {
         for (side, us) in sides.iter_mut().zip(&mut us) {
@@ -144,9 +142,9 @@ fn slowest(engine: &Engine, us: f64) -> Result<f64, Error> {
     Ok(times.map(f64::from_le_bytes).fold(0.0, f64::max))
 }
 
-fn print(args: &Bench, ranks: usize, measured: &[Measured]) -> Result<(), CliError> {
+fn print(args: &Args, ranks: usize, measured: &[RankRow]) -> Result<(), BenchError> {
     if args.json {
-        let object = |m: &Measured| {
+        let object = |m: &RankRow| {
             json!({
                 "row": m.row,
                 "dtype": m.dtype,
@@ -161,7 +159,7 @@ fn print(args: &Bench, ranks: usize, measured: &[Measured]) -> Result<(), CliErr
         return output::json(&json!({"rows": measured.iter().map(object).collect::<Vec<_>>()}));
     }
     let head = ["row", "dtype", "ranks", "us a step", "alone", "samples/s", "scaling"].map(str::to_owned);
-    let line = |m: &Measured| {
+    let line = |m: &RankRow| {
         vec![
             m.row.clone(),
             m.dtype.to_owned(),

@@ -1,32 +1,33 @@
 //! The record of a bench: a CSV for each device and day.
 
-use crate::error::CliError;
+use crate::error::BenchError;
 use landfall::DeviceKind;
 use landfall::cuda::{self, Gpu};
+use landfall_train::run::processor;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The first line of every record.
-pub(super) const HEADER: [&str; 5] = ["row", "dtype", "ours_us", "best_peer_us", "peer"];
+pub(crate) const HEADER: [&str; 5] = ["row", "dtype", "ours_us", "best_peer_us", "peer"];
 
 /// One line of a record; a row without a peer leaves the last two fields empty.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Line {
-    pub(super) row: String,
-    pub(super) dtype: String,
-    pub(super) ours_us: f64,
-    pub(super) peer: Option<(f64, String)>,
+pub(crate) struct Line {
+    pub(crate) row: String,
+    pub(crate) dtype: String,
+    pub(crate) ours_us: f64,
+    pub(crate) peer: Option<(f64, String)>,
 }
 
 /// The record of this device and day.
-pub(super) fn path(root: &Path, device: &str) -> PathBuf {
+pub(crate) fn path(root: &Path, device: &str) -> PathBuf {
     let today = chrono::DateTime::<chrono::Utc>::from(SystemTime::now()).format("%Y-%m-%d");
     root.join("bench/records").join(device).join(format!("{today}.csv"))
 }
 
 /// The device's name, fit for a file name: a GPU's, or the processor's and the number of threads.
-pub(super) fn device(kind: DeviceKind, threads: usize) -> String {
+pub(crate) fn device(kind: DeviceKind, threads: usize) -> String {
     let plural = if threads == 1 { "" } else { "s" };
     let on_processor = || format!("{} {threads} thread{plural}", processor());
     slug(&match kind {
@@ -38,14 +39,6 @@ pub(super) fn device(kind: DeviceKind, threads: usize) -> String {
     })
 }
 
-/// The processor's name.
-pub(crate) fn processor() -> String {
-    // Linux alone says it in a file.
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':'));
-    name.map_or(std::env::consts::ARCH, |(_, n)| n.trim()).to_owned()
-}
-
 fn slug(text: &str) -> String {
     let plain = text.to_lowercase().replace("(r)", " ").replace("(tm)", " ");
     let words = plain.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty());
@@ -53,27 +46,27 @@ fn slug(text: &str) -> String {
 }
 
 /// Refuses a file that is there and is no record.
-pub(super) fn check(path: &Path) -> Result<(), CliError> {
+pub(crate) fn check(path: &Path) -> Result<(), BenchError> {
     let Some(text) = read(path)? else { return Ok(()) };
     let found = text.lines().next().unwrap_or_default();
     if found == HEADER.join(",") && text.ends_with('\n') {
         return Ok(());
     }
-    Err(CliError::NotARecord { path: path.to_owned(), found: found.to_owned(), header: HEADER.join(",") })
+    Err(BenchError::NotARecord { path: path.to_owned(), found: found.to_owned(), header: HEADER.join(",") })
 }
 
-fn read(path: &Path) -> Result<Option<String>, CliError> {
+fn read(path: &Path) -> Result<Option<String>, BenchError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(why) => Err(CliError::Record { path: path.to_owned(), why }),
+        Err(why) => Err(BenchError::Record { path: path.to_owned(), why }),
     }
 }
 
 /// Adds lines to the record, which begins with the header.
-pub(super) fn append(path: &Path, lines: &[Line]) -> Result<(), CliError> {
+pub(crate) fn append(path: &Path, lines: &[Line]) -> Result<(), BenchError> {
     check(path)?;
-    let failed = |why: std::io::Error| CliError::Record { path: path.to_owned(), why };
+    let failed = |why: std::io::Error| BenchError::Record { path: path.to_owned(), why };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
     }

@@ -1,23 +1,23 @@
 //! The rows: whole training steps, and the ops that those steps are made of at their shapes.
 
-use super::routing::{ROUTING, RoutingRow};
-use landfall::{DType, Shape, ops, ops::Op, ops::cursor};
+use crate::calls::{self, Arg, Call, Data, all, call, row_name};
+use crate::routing::{ROUTING, RoutingRow};
+use landfall::{DType, Shape, ops, ops::cursor};
 use landfall_train::models::{Columns, DropoutMasks, ModelConfig, PatchTstConfig, Preset};
 use landfall_train::nn::NormKind;
-use landfall_train::run::Precision;
-use std::sync::Arc;
+use landfall_train::run::{Precision, SettingsError};
 
 /// A row of the bench.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Row {
-    Step(&'static Step, Way),
+pub(crate) enum Row {
+    Step(&'static Step, LaunchMode),
     Op(&'static OpRow),
     Routing(&'static RoutingRow),
 }
 
 /// Which launches a step is, and how they come to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum LaunchMode {
     /// Recorded before, and replayed; on a GPU as one graph.
     Captured,
     /// One by one, each checked as an eager call is.
@@ -28,21 +28,21 @@ pub(super) enum Way {
 
 /// A whole training step: gather of windows or samples, forward, backward, clip, AdamW.
 #[derive(Debug)]
-pub(super) struct Step {
-    pub(super) name: &'static str,
-    pub(super) config: fn() -> ModelConfig,
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) config: fn() -> ModelConfig,
     /// Of series; samples have tokens.
-    pub(super) channels: usize,
-    pub(super) batch: usize,
+    pub(crate) channels: usize,
+    pub(crate) batch: usize,
     /// Micro-batches of a batch.
-    pub(super) accumulate: usize,
+    pub(crate) accumulate: usize,
     /// A step takes a processor minutes, so there it is timed when it is asked for by name.
     large: bool,
 }
 
 /// An op at the sizes that its name says.
 #[derive(Debug)]
-pub(super) struct OpRow {
+pub(crate) struct OpRow {
     op: &'static str,
     sizes: &'static [usize],
     calls: fn(&[usize]) -> Vec<Call>,
@@ -50,39 +50,8 @@ pub(super) struct OpRow {
     precisions: &'static [Precision],
 }
 
-/// One call of an op.
-#[derive(Debug)]
-pub(super) struct Call {
-    pub(super) op: Arc<dyn Op>,
-    pub(super) args: Vec<Arg>,
-}
-
-/// An argument: a tensor, or a view of one with its two axes exchanged.
-#[derive(Debug, Clone)]
-pub(super) struct Arg {
-    pub(super) dtype: DType,
-    pub(super) shape: Shape,
-    pub(super) data: Data,
-    pub(super) transposed: bool,
-}
-
-/// What an argument holds.
-#[derive(Debug, Clone)]
-pub(super) enum Data {
-    /// Standard normal values.
-    Normal,
-    /// Their squares.
-    Squares,
-    /// One value.
-    All(f64),
-    /// These, row-major.
-    Exact(Arc<[f64]>),
-    /// What this call writes to its output of this number.
-    Result(Arc<Call>, usize),
-}
-
 /// The step rows. `bench/peers/rows.py` has the same sizes; the number of parameters is compared at run time.
-pub(super) const STEPS: &[Step] = &[
+pub(crate) const STEPS: &[Step] = &[
     Step { name: "seed", config: || ModelConfig::Patchtst(seed()), channels: 20, batch: 64, ..PATCHTST },
     Step { name: "etth1", config: || ModelConfig::Patchtst(etth1()), channels: 7, batch: 128, ..PATCHTST },
     Step {
@@ -178,7 +147,7 @@ fn deep() -> PatchTstConfig {
 /// (37,632 of 16). Products are `m x k x n`; `[batch, patches, heads, head size]` is attention's order.
 macro_rules! op_rows {
     ($NAME:ident in $precisions:expr; $($op:literal $calls:ident: $([$($size:literal),*])*;)*) => {
-        pub(super) const $NAME: &[OpRow] =
+        pub(crate) const $NAME: &[OpRow] =
             &[$($(OpRow { op: $op, sizes: &[$($size),*], calls: $calls, precisions: $precisions }),*),*];
     };
 }
@@ -221,16 +190,8 @@ op_rows! { HALF in &[Precision::Bf16];
     "half-attention-train" attention_train: [896, 42, 4, 4] [10272, 42, 16, 8] [512, 64, 8, 64] [8, 8192, 16, 128];
 }
 
-pub(super) fn call(op: impl Op, args: impl Into<Vec<Arg>>) -> Call {
-    Call { op: Arc::new(op), args: args.into() }
-}
-
 fn normal(shape: impl Into<Shape>) -> Arg {
-    Arg { dtype: DType::F32, shape: shape.into(), data: Data::Normal, transposed: false }
-}
-
-fn all(dtype: DType, shape: impl Into<Shape>, value: f64) -> Arg {
-    Arg { dtype, shape: shape.into(), data: Data::All(value), transposed: false }
+    calls::normal(DType::F32, shape)
 }
 
 fn transposed(arg: Arg) -> Arg {
@@ -385,7 +346,7 @@ fn adam(s: &[usize]) -> Vec<Call> {
 
 impl OpRow {
     /// Its calls; in another dtype than f32 all but what an op keeps in f32: statistics.
-    pub(super) fn calls(&self, dtype: DType) -> Vec<Call> {
+    pub(crate) fn calls(&self, dtype: DType) -> Vec<Call> {
         let mut calls = (self.calls)(self.sizes);
         for arg in calls.iter_mut().flat_map(|call| &mut call.args) {
             if matches!(arg.data, Data::Normal) {
@@ -396,21 +357,15 @@ impl OpRow {
     }
 }
 
-/// The op's name and its sizes.
-pub(super) fn row_name(op: &str, sizes: &[usize]) -> String {
-    let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
-    format!("{op}/{}", sizes.join("x"))
-}
-
 impl Row {
     fn all() -> impl Iterator<Item = Self> {
-        let steps = STEPS.iter().map(|s| Self::Step(s, Way::Captured));
+        let steps = STEPS.iter().map(|s| Self::Step(s, LaunchMode::Captured));
         let ops = OPS.iter().chain(LARGE).chain(HALF).map(Self::Op);
         steps.chain(ops).chain(ROUTING.iter().map(Self::Routing))
     }
 
     /// Whether it is timed on GPUs alone, and when it is asked for.
-    pub(super) fn on_gpus(&self) -> bool {
+    pub(crate) fn on_gpus(&self) -> bool {
         match self {
             Self::Step(..) => false,
             Self::Op(row) => row.precisions.contains(&Precision::Bf16),
@@ -419,7 +374,7 @@ impl Row {
     }
 
     /// Those of these precisions that it is timed in.
-    pub(super) fn precisions(&self, asked: &[Precision]) -> Vec<Precision> {
+    pub(crate) fn precisions(&self, asked: &[Precision]) -> Vec<Precision> {
         match self {
             Self::Step(..) => asked.to_vec(),
             Self::Op(row) => match row.precisions {
@@ -431,11 +386,11 @@ impl Row {
     }
 
     /// The step's name and the way it is run, if that is not the usual one, or the op's name and its sizes.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
-            Self::Step(step, Way::Captured) => step.name.to_owned(),
-            Self::Step(step, Way::Issued) => format!("{}-issued", step.name),
-            Self::Step(step, Way::Tuned) => format!("{}-tuned", step.name),
+            Self::Step(step, LaunchMode::Captured) => step.name.to_owned(),
+            Self::Step(step, LaunchMode::Issued) => format!("{}-issued", step.name),
+            Self::Step(step, LaunchMode::Tuned) => format!("{}-tuned", step.name),
             Self::Op(row) => row_name(row.op, row.sizes),
             Self::Routing(row) => row.name(),
         }
@@ -456,15 +411,15 @@ impl Row {
     /// op for no word. The large steps only by their own name, unless `large`.
     ///
     /// # Errors
-    /// The word that names none, and what there is.
-    pub(super) fn select(words: &[String], large: bool) -> Result<Vec<Self>, (String, String)> {
+    /// A word that names none, and what there is.
+    pub(crate) fn select(words: &[String], large: bool) -> Result<Vec<Self>, SettingsError> {
         if let Some(word) = words.iter().find(|w| !Self::all().any(|r| r.is_of(w))) {
             let mut known = vec!["steps", "ops", "large", "routing"];
             known.extend(STEPS.iter().map(|s| s.name));
             known.extend(OPS.iter().chain(LARGE).chain(HALF).map(|o| o.op));
             known.extend(ROUTING.iter().map(|r| r.op));
             known.dedup();
-            return Err((word.clone(), known.join(", ")));
+            return Err(SettingsError::Unknown { key: "row", value: word.clone(), known: known.join(", ") });
         }
         let asked = |r: &Self| match words {
             [] => !r.on_gpus(),
@@ -475,25 +430,25 @@ impl Row {
     }
 
     /// The same step in another way; nothing for a row that is no step.
-    pub(super) fn also(&self, way: Way) -> Option<Self> {
+    pub(crate) fn also(&self, mode: LaunchMode) -> Option<Self> {
         match self {
-            Self::Step(step, _) => Some(Self::Step(step, way)),
+            Self::Step(step, _) => Some(Self::Step(step, mode)),
             Self::Op(_) | Self::Routing(_) => None,
         }
     }
 
     /// The row of the peers that this one is compared with. Steps that are issued are timed alone.
-    pub(super) fn compared(&self) -> Option<String> {
+    pub(crate) fn compared(&self) -> Option<String> {
         match self {
-            Self::Step(_, Way::Issued) => None,
-            Self::Step(step, Way::Captured | Way::Tuned) => Some(step.name.to_owned()),
+            Self::Step(_, LaunchMode::Issued) => None,
+            Self::Step(step, LaunchMode::Captured | LaunchMode::Tuned) => Some(step.name.to_owned()),
             Self::Op(_) | Self::Routing(_) => Some(self.name()),
         }
     }
 
     /// The rows whose peers run at the same time. On a GPU each step and each large row has its memory alone: peers keep what
     /// they took until they end.
-    pub(super) fn turns(rows: Vec<Self>, gpu: bool) -> Vec<Vec<Self>> {
+    pub(crate) fn turns(rows: Vec<Self>, gpu: bool) -> Vec<Vec<Self>> {
         let alone = |row: &Self| {
             gpu && (matches!(row, Self::Step(..)) || matches!(row, Self::Op(_)) && row.on_gpus())
         };
@@ -504,7 +459,7 @@ impl Row {
 
     /// Which rows a peer times in one process: each step alone, all others together. What one step compiles or captures
     /// cannot harm another row then.
-    pub(super) fn processes(rows: &[Self]) -> Vec<Vec<String>> {
+    pub(crate) fn processes(rows: &[Self]) -> Vec<Vec<String>> {
         let (steps, others): (Vec<&Self>, Vec<&Self>) =
             rows.iter().partition(|r| matches!(r, Self::Step(..)));
         let mut processes: Vec<Vec<String>> = steps.iter().map(|r| vec![r.name()]).collect();

@@ -1,8 +1,8 @@
 //! Our side of a row: what is timed, built and warmed up.
 
-use super::rows::{Arg, Call, Data, OpRow, Row, Step, Way, call};
-use crate::error::CliError;
-use crate::training::tune_of;
+use crate::calls::{Arg, Call, Data, call};
+use crate::error::BenchError;
+use crate::rows::{LaunchMode, OpRow, Row, Step};
 use landfall::ops::{self, Cost, Op};
 use landfall::rng::Rng;
 use landfall::{
@@ -19,48 +19,48 @@ use std::time::Instant;
 type Run = Box<dyn FnMut(usize) -> Result<(), Error>>;
 
 /// A row that is ready to be timed.
-pub(super) struct Ours {
+pub(crate) struct OurSide {
     engine: Engine,
     run: Run,
     /// What each step of a row with a cold L2 begins with, alone. Its time is not the row's.
     flush: Option<Run>,
     steps: usize,
     /// Bytes and operations of one step.
-    pub(super) cost: Cost,
+    pub(crate) cost: Cost,
     /// What the host has to do with a step on a GPU.
-    pub(super) host: Option<Host>,
+    pub(crate) host: Option<HostTime>,
     /// Number of trainable parameters, first and last loss of the warm-up, for step rows.
-    pub(super) training: Option<Training>,
+    pub(crate) training: Option<TrainingFacts>,
 }
 
 /// What shows that a step row trains.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Training {
-    pub(super) parameters: usize,
+pub(crate) struct TrainingFacts {
+    pub(crate) parameters: usize,
     /// Windows or samples of a step.
-    pub(super) samples: usize,
-    pub(super) first_loss: f64,
-    pub(super) last_loss: f64,
+    pub(crate) samples: usize,
+    pub(crate) first_loss: f64,
+    pub(crate) last_loss: f64,
 }
 
 /// What the host does for one step on a GPU.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Host {
+pub(crate) struct HostTime {
     /// Microseconds of the call that submits it, which waits for nothing.
-    pub(super) us: f64,
+    pub(crate) us: f64,
     /// Launches that it issues.
-    pub(super) launches: f64,
+    pub(crate) launches: f64,
     /// Of an op row.
-    pub(super) floor: Option<Floor>,
+    pub(crate) floor: Option<HostFloor>,
 }
 
 /// What the host's time for the calls of an op row is measured against, in microseconds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Floor {
+pub(crate) struct HostFloor {
     /// The bare launches of the same kernels.
-    pub(super) bare_us: f64,
+    pub(crate) bare_us: f64,
     /// The same calls on the null device.
-    pub(super) null_us: f64,
+    pub(crate) null_us: f64,
 }
 
 /// Steps in flight while the host is timed: few enough that the driver's queue never fills, which would make it wait.
@@ -86,11 +86,11 @@ const PERIOD: usize = 1 << 20;
 /// The most steps of a sample.
 const MOST_STEPS: usize = 1 << 22;
 
-impl Ours {
+impl OurSide {
     /// Builds a row, warms it up, and chooses how many steps make a sample of `seconds`.
-    pub(super) fn new(engine: &Engine, row: Row, dtype: Precision, seconds: f64) -> Result<Self, CliError> {
+    pub(crate) fn new(engine: &Engine, row: Row, dtype: Precision, seconds: f64) -> Result<Self, BenchError> {
         let mut ours = match row {
-            Row::Step(step, way) => Self::step(engine, step, way, dtype)?,
+            Row::Step(step, mode) => Self::step(engine, step, mode, dtype)?,
             Row::Op(op) => Self::op(engine, op, dtype.parts().0)?,
             Row::Routing(row) => Self::cold(engine, &row.calls(dtype.parts().0), FLUSH)?,
         };
@@ -113,13 +113,13 @@ impl Ours {
     }
 
     /// A step row that the ranks of the engine's world compute together, in a sample of as many steps on all.
-    pub(super) fn of_ranks(
+    pub(crate) fn of_ranks(
         engine: &Engine,
         step: &Step,
         dtype: Precision,
         seconds: f64,
-    ) -> Result<Self, CliError> {
-        let mut ours = Self::step(engine, step, Way::Captured, dtype)?;
+    ) -> Result<Self, BenchError> {
+        let mut ours = Self::step(engine, step, LaunchMode::Captured, dtype)?;
         (ours.run)(3)?;
         let mut taken = ours.spent()?;
         // All ranks double as often as the first.
@@ -136,7 +136,7 @@ impl Ours {
     }
 
     /// Microseconds of one step, over a sample.
-    pub(super) fn sample(&mut self) -> Result<f64, CliError> {
+    pub(crate) fn sample(&mut self) -> Result<f64, BenchError> {
         Ok(self.time()? / self.steps as f64 * 1e6)
     }
 
@@ -158,18 +158,18 @@ impl Ours {
     }
 
     /// The host's time for a step.
-    fn submitted(&mut self) -> Result<Host, Error> {
+    fn submitted(&mut self) -> Result<HostTime, Error> {
         let before = self.engine.counters().launches;
         // Of slow steps fewer, and less often: the device has to do what is submitted here.
         let steps = (self.steps / 8).clamp(FEW_IN_FLIGHT, IN_FLIGHT);
         let count = if steps > FEW_IN_FLIGHT { SUBMISSIONS } else { FEW_SUBMISSIONS };
         let ([us], engine) = (submissions(&self.engine, count, [&mut || (self.run)(steps)])?, &self.engine);
         let launches = (engine.counters().launches - before) as f64 / (steps * count) as f64;
-        Ok(Host { us: us / steps as f64, launches, floor: None })
+        Ok(HostTime { us: us / steps as f64, launches, floor: None })
     }
 
     /// The host's time for the calls of an op row, in turn with their floor.
-    fn issued(&mut self, row: &OpRow) -> Result<Host, Error> {
+    fn issued(&mut self, row: &OpRow) -> Result<HostTime, Error> {
         let engine = self.engine.clone();
         let (mut program, mut state) = bare(&engine, row)?;
         let null = Engine::null();
@@ -184,11 +184,11 @@ impl Ours {
         ];
         let times = submissions(&engine, SHORT_SUBMISSIONS, sides)?;
         let [us, bare_us, null_us] = times.map(|us| us / IN_FLIGHT as f64);
-        Ok(Host { us, launches, floor: Some(Floor { bare_us, null_us }) })
+        Ok(HostTime { us, launches, floor: Some(HostFloor { bare_us, null_us }) })
     }
 
-    fn step(engine: &Engine, step: &Step, way: Way, dtype: Precision) -> Result<Self, CliError> {
-        let mut session = session(engine, step, way, dtype)?;
+    fn step(engine: &Engine, step: &Step, mode: LaunchMode, dtype: Precision) -> Result<Self, BenchError> {
+        let mut session = session(engine, step, mode, dtype)?;
         let parameters = session.model().parameters().count();
         for _ in 0..WARM_UP {
             session.step()?;
@@ -196,22 +196,22 @@ impl Ours {
         let records = session.records(1, WARM_UP)?;
         let loss = |i: usize| records.get(i).map_or(f64::NAN, |r| r.loss);
         let (first_loss, last_loss) = (loss(0), loss(WARM_UP - 1));
-        let training = Training { parameters, samples: step.batch, first_loss, last_loss };
+        let training = TrainingFacts { parameters, samples: step.batch, first_loss, last_loss };
         let cost = session.programs()[0].cost();
         let inside = engine.clone();
         let run = move |steps: usize| {
             let session = &mut session;
             inside.enter(move || {
-                (0..steps).try_for_each(|_| match way {
-                    Way::Captured | Way::Tuned => session.step(),
-                    Way::Issued => session.issue(),
+                (0..steps).try_for_each(|_| match mode {
+                    LaunchMode::Captured | LaunchMode::Tuned => session.step(),
+                    LaunchMode::Issued => session.issue(),
                 })
             })
         };
         Ok(Self::ready(engine, Box::new(run), cost, Some(training)))
     }
 
-    fn op(engine: &Engine, row: &OpRow, dtype: DType) -> Result<Self, CliError> {
+    fn op(engine: &Engine, row: &OpRow, dtype: DType) -> Result<Self, BenchError> {
         let calls = prepared(engine, &row.calls(dtype))?;
         let cost = cost(&calls);
         Ok(Self::ready(engine, issuing(engine, calls), cost, None))
@@ -220,7 +220,7 @@ impl Ours {
     /// Calls of which each step begins with a flush of the L2: a read of `flush` bytes. A read leaves nothing behind that
     /// must be written before its place is taken, and what the calls have left to write is written during the next one,
     /// so all of their traffic is in the difference of the two times.
-    fn cold(engine: &Engine, calls: &[Call], flush: usize) -> Result<Self, CliError> {
+    fn cold(engine: &Engine, calls: &[Call], flush: usize) -> Result<Self, BenchError> {
         let columns = 1 << 15;
         let buffer = Arg {
             dtype: DType::F32,
@@ -236,13 +236,18 @@ impl Ours {
         Ok(Self { flush, ..Self::ready(engine, issuing(engine, step), cost, None) })
     }
 
-    fn ready(engine: &Engine, run: Run, cost: Cost, training: Option<Training>) -> Self {
+    fn ready(engine: &Engine, run: Run, cost: Cost, training: Option<TrainingFacts>) -> Self {
         Self { engine: engine.clone(), run, flush: None, steps: 1, cost, host: None, training }
     }
 }
 
 /// The session of a step row; in the way `Tuned` with the kernels that the tuner finds.
-pub(super) fn session(engine: &Engine, step: &Step, way: Way, dtype: Precision) -> Result<Session, CliError> {
+pub(crate) fn session(
+    engine: &Engine,
+    step: &Step,
+    mode: LaunchMode,
+    dtype: Precision,
+) -> Result<Session, BenchError> {
     let config = (step.config)();
     let (context, horizon) = (config.context(), config.horizon());
     let split = Split::ratio(0.7, 0.15, 0.15)?;
@@ -278,10 +283,10 @@ pub(super) fn session(engine: &Engine, step: &Step, way: Way, dtype: Precision) 
     };
     let model = || config.build().map_err(SettingsError::Network);
     let made = Session::new(engine, model()?, &dataset, context, horizon, options.clone())?;
-    if way != Way::Tuned {
+    if mode != LaunchMode::Tuned {
         return Ok(made);
     }
-    let engine = engine.with_choices(tune_of(made, false)?.choices);
+    let engine = engine.with_choices(made.tune(false)?.choices);
     Ok(Session::new(&engine, model()?, &dataset, context, horizon, options)?)
 }
 
@@ -300,16 +305,16 @@ fn timed(engine: &Engine, run: &mut Run, steps: usize) -> Result<f64, Error> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-fn prepared(engine: &Engine, calls: &[Call]) -> Result<Vec<Prepared>, Error> {
-    calls.iter().map(|c| Prepared::new(engine, c)).collect()
+fn prepared(engine: &Engine, calls: &[Call]) -> Result<Vec<PreparedCall>, Error> {
+    calls.iter().map(|c| PreparedCall::new(engine, c)).collect()
 }
 
-fn cost(calls: &[Prepared]) -> Cost {
+fn cost(calls: &[PreparedCall]) -> Cost {
     calls.iter().fold(Cost::default(), |sum, c| sum + c.cost)
 }
 
 /// A step is all of these calls.
-fn issuing(engine: &Engine, mut calls: Vec<Prepared>) -> Run {
+fn issuing(engine: &Engine, mut calls: Vec<PreparedCall>) -> Run {
     let inside = engine.clone();
     Box::new(move |steps: usize| {
         let (engine, calls) = (&inside, &mut calls);
@@ -367,7 +372,7 @@ fn bare(engine: &Engine, row: &OpRow) -> Result<(Program, State), Error> {
 }
 
 /// A call with its tensors. An output that must be an input holds that input's data.
-struct Prepared {
+struct PreparedCall {
     op: Arc<dyn Op>,
     inputs: Vec<(Tensor, bool)>,
     outputs: Vec<Tensor>,
@@ -375,10 +380,10 @@ struct Prepared {
     cost: Cost,
 }
 
-impl Prepared {
+impl PreparedCall {
     fn new(engine: &Engine, call: &Call) -> Result<Self, Error> {
         let (op, args) = (Arc::clone(&call.op), &call.args);
-        let specs: Vec<Spec> = args.iter().map(seen).collect();
+        let specs: Vec<Spec> = args.iter().map(spec_seen).collect();
         let outputs = op.infer(&specs).map_err(|r| r.of(op.name(), &specs, None, None))?;
         let shared: Vec<(usize, usize)> =
             op.outputs().iter().zip(0..).filter_map(|(o, output)| Some((o.updated()?, output))).collect();
@@ -387,7 +392,7 @@ impl Prepared {
         let mut inputs = Vec::new();
         let mut taken: Vec<Option<Tensor>> = outputs.iter().map(|_| None).collect();
         for (i, arg) in args.iter().enumerate() {
-            let tensor = made(engine, arg, i as u32)?;
+            let tensor = tensor_of(engine, arg, i as u32)?;
             match shared.iter().find(|s| s.0 == i) {
                 Some(&(_, output)) => taken[output] = Some(tensor),
                 None => inputs.push((tensor, arg.transposed)),
@@ -402,8 +407,8 @@ impl Prepared {
     }
 
     /// The call's operands as views.
-    fn ready(&mut self) -> Result<Ready<'_>, Error> {
-        Ok(Ready {
+    fn ready(&mut self) -> Result<CallOperands<'_>, Error> {
+        Ok(CallOperands {
             op: self.op.as_ref(),
             shared: &self.shared,
             inputs: self.inputs.iter().map(view).collect::<Result<_, _>>()?,
@@ -417,14 +422,14 @@ impl Prepared {
 }
 
 /// A call whose views are made: what is left is the call, whose host time is measured too.
-struct Ready<'a> {
+struct CallOperands<'a> {
     op: &'a dyn Op,
     shared: &'a [(usize, usize)],
     inputs: Vec<TensorRef<'a>>,
     outputs: Vec<TensorMut<'a>>,
 }
 
-impl Ready<'_> {
+impl CallOperands<'_> {
     fn issue(&mut self, engine: &Engine) -> Result<(), Error> {
         if self.shared.is_empty() {
             engine.call(self.op, &self.inputs, &mut self.outputs)
@@ -435,8 +440,8 @@ impl Ready<'_> {
 }
 
 /// So many steps of all of these calls.
-fn issue(engine: &Engine, calls: &mut [Prepared], steps: usize) -> Result<(), Error> {
-    let mut calls = calls.iter_mut().map(Prepared::ready).collect::<Result<Vec<_>, _>>()?;
+fn issue(engine: &Engine, calls: &mut [PreparedCall], steps: usize) -> Result<(), Error> {
+    let mut calls = calls.iter_mut().map(PreparedCall::ready).collect::<Result<Vec<_>, _>>()?;
     (0..steps).try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(engine)))
 }
 
@@ -445,7 +450,7 @@ fn view((tensor, transposed): &(Tensor, bool)) -> Result<TensorRef<'_>, Error> {
 }
 
 /// The spec that the op sees.
-fn seen(arg: &Arg) -> Spec {
+fn spec_seen(arg: &Arg) -> Spec {
     let mut dims = arg.shape.dims().to_vec();
     if arg.transposed {
         dims.reverse();
@@ -454,7 +459,7 @@ fn seen(arg: &Arg) -> Spec {
 }
 
 /// A tensor that holds the argument's data.
-fn made(engine: &Engine, arg: &Arg, stream: u32) -> Result<Tensor, Error> {
+fn tensor_of(engine: &Engine, arg: &Arg, stream: u32) -> Result<Tensor, Error> {
     let mut rng = Rng::new(2021, stream);
     let whole = Spec { dtype: arg.dtype, shape: arg.shape };
     match &arg.data {
@@ -475,7 +480,7 @@ fn made(engine: &Engine, arg: &Arg, stream: u32) -> Result<Tensor, Error> {
         Data::All(value) => engine.from_host(&HostTensor::from_fn(whole, |_| *value)),
         Data::Exact(values) => engine.from_host(&HostTensor::new(arg.dtype, arg.shape, values.to_vec())?),
         Data::Result(call, output) => {
-            let mut call = Prepared::new(engine, call)?;
+            let mut call = PreparedCall::new(engine, call)?;
             call.issue(engine)?;
             engine.synchronize()?;
             Ok(call.outputs.swap_remove(*output))
@@ -485,15 +490,15 @@ fn made(engine: &Engine, arg: &Arg, stream: u32) -> Result<Tensor, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::routing::RoutingRow;
     use super::*;
+    use crate::routing::RoutingRow;
 
     #[test]
     fn routing_rows_on_a_small_layer() {
         let engine = Engine::cpu().expect("a processor");
         for dtype in [DType::F32, DType::BF16] {
             for (op, calls) in RoutingRow::small(dtype) {
-                let mut row = Ours::cold(&engine, &calls, 1 << 20).expect(op);
+                let mut row = OurSide::cold(&engine, &calls, 1 << 20).expect(op);
                 (row.run)(2).expect(op);
                 assert!(row.cost.bytes > 0, "{op}");
                 // What was issued had valid indices: reading would say if not.
@@ -513,7 +518,7 @@ mod tests {
         let engine = Engine::cpu().expect("a processor");
         let shape = Shape::from([3, PERIOD]);
         let arg = Arg { dtype: DType::BF16, shape, data: Data::Normal, transposed: false };
-        let data = made(&engine, &arg, 1).expect("made").read_host().expect("read").data;
+        let data = tensor_of(&engine, &arg, 1).expect("made").read_host().expect("read").data;
         let (first, rest) = data.split_at(PERIOD);
         assert!(rest.chunks_exact(PERIOD).all(|again| again == first));
         let mean_square = first.iter().map(|x| x * x).sum::<f64>() / PERIOD as f64;

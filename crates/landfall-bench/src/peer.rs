@@ -2,7 +2,7 @@
 //!
 //! `bench/peers/protocol.py` describes the lines that are exchanged.
 
-use crate::signals::Stop;
+use crate::stop::Stop;
 use landfall::DeviceKind;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,36 +16,36 @@ use std::time::{Duration, Instant};
 const THREADS_TO_WARM: usize = 2;
 
 /// What a peer is asked at its start.
-pub(super) struct Request<'a> {
-    pub(super) folder: &'a Path,
-    pub(super) device: DeviceKind,
+pub(crate) struct Request<'a> {
+    pub(crate) folder: &'a Path,
+    pub(crate) device: DeviceKind,
     /// Names of dtypes, with commas.
-    pub(super) dtypes: &'a str,
-    pub(super) threads: usize,
-    pub(super) seconds: f64,
+    pub(crate) dtypes: &'a str,
+    pub(crate) threads: usize,
+    pub(crate) seconds: f64,
     /// The rows of each process.
-    pub(super) processes: &'a [Vec<String>],
+    pub(crate) processes: &'a [Vec<String>],
     /// How long one answer may take.
-    pub(super) limit: Duration,
+    pub(crate) limit: Duration,
     /// Set when the person has had enough.
-    pub(super) stop: &'a Stop,
+    pub(crate) stop: &'a Stop,
 }
 
 /// A row in one mode that a peer is ready to time.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Ready {
-    pub(super) row: String,
-    pub(super) dtype: String,
-    pub(super) mode: String,
+pub(crate) struct PeerRow {
+    pub(crate) row: String,
+    pub(crate) dtype: String,
+    pub(crate) mode: String,
     /// Of step rows: the number of trainable parameters, and two losses.
-    pub(super) parameters: Option<usize>,
-    pub(super) first_loss: Option<f64>,
-    pub(super) last_loss: Option<f64>,
+    pub(crate) parameters: Option<usize>,
+    pub(crate) first_loss: Option<f64>,
+    pub(crate) last_loss: Option<f64>,
 }
 
 /// Why a peer is left out.
 #[derive(Debug, PartialEq, thiserror::Error)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     #[error("python3 cannot be started: {0}")]
     Start(String),
     #[error("it said nothing for {0} s (--peer-limit)")]
@@ -62,9 +62,9 @@ pub(super) enum Fault {
 
 /// One line of a peer.
 #[derive(Debug, PartialEq)]
-enum Said {
+enum Message {
     Modes(Vec<String>),
-    Warm(Ready),
+    Warm(PeerRow),
     Failed { what: String, error: String },
     Done { version: String },
     Sample { row: String, mode: String, us: f64 },
@@ -87,26 +87,26 @@ struct Line {
     ready: bool,
 }
 
-fn parse(text: &str) -> Result<Said, Fault> {
+fn parse(text: &str) -> Result<Message, Fault> {
     let garbled = || Fault::Garbled(text.chars().take(200).collect());
     let line: Line = serde_json::from_str(text).map_err(|_| garbled())?;
-    let said = match line {
+    let message = match line {
         Line { error: Some(error), row, mode, .. } => {
             let what = [row, mode].into_iter().flatten().collect::<Vec<_>>().join(" ");
-            Some(Said::Failed { what, error })
+            Some(Message::Failed { what, error })
         }
-        Line { modes: Some(modes), .. } => Some(Said::Modes(modes)),
-        Line { ready: true, version: Some(version), .. } => Some(Said::Done { version }),
+        Line { modes: Some(modes), .. } => Some(Message::Modes(modes)),
+        Line { ready: true, version: Some(version), .. } => Some(Message::Done { version }),
         Line { us: Some(us), row: Some(row), mode: Some(mode), .. } if us.is_finite() && us > 0.0 => {
-            Some(Said::Sample { row, mode, us })
+            Some(Message::Sample { row, mode, us })
         }
         Line { warm_s: Some(_), row: Some(row), dtype: Some(dtype), mode: Some(mode), us: None, .. } => {
             let Line { parameters, first_loss, last_loss, .. } = line;
-            Some(Said::Warm(Ready { row, dtype, mode, parameters, first_loss, last_loss }))
+            Some(Message::Warm(PeerRow { row, dtype, mode, parameters, first_loss, last_loss }))
         }
         Line { .. } => None,
     };
-    said.ok_or_else(garbled)
+    message.ok_or_else(garbled)
 }
 
 /// A process of a peer, and what it times.
@@ -117,12 +117,12 @@ struct Worker {
 }
 
 /// A running peer, processes for each of its modes; they end when this drops.
-pub(super) struct Peer {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) ready: Vec<Ready>,
+pub(crate) struct Peer {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) ready: Vec<PeerRow>,
     /// Rows that it could not build, modes that did not start, and why.
-    pub(super) failures: Vec<String>,
+    pub(crate) failures: Vec<String>,
     workers: Vec<Worker>,
 }
 
@@ -132,7 +132,7 @@ impl Peer {
     ///
     /// # Errors
     /// Why the peer has to be left out: none did. Its processes are gone then.
-    pub(super) fn start(name: &str, request: &Request<'_>) -> Result<Self, Fault> {
+    pub(crate) fn start(name: &str, request: &Request<'_>) -> Result<Self, Fault> {
         let mut peer = Self {
             name: name.to_owned(),
             version: String::new(),
@@ -189,10 +189,11 @@ impl Peer {
         let mut command = Self::command(name, request);
         command.arg("--list-modes");
         match Process::start(command)?.next(request)? {
-            Said::Modes(modes) => Ok(modes),
-            other @ (Said::Warm(_) | Said::Failed { .. } | Said::Done { .. } | Said::Sample { .. }) => {
-                Err(Fault::Garbled(format!("{other:?}")))
-            }
+            Message::Modes(modes) => Ok(modes),
+            other @ (Message::Warm(_)
+            | Message::Failed { .. }
+            | Message::Done { .. }
+            | Message::Sample { .. }) => Err(Fault::Garbled(format!("{other:?}"))),
         }
     }
 
@@ -209,14 +210,14 @@ impl Peer {
         let mut ready = Vec::new();
         loop {
             match process.next(request)? {
-                Said::Warm(row) => ready.push(row),
-                Said::Failed { what, error } => self.failures.push(format!("{what}: {error}")),
-                Said::Done { version } => {
+                Message::Warm(row) => ready.push(row),
+                Message::Failed { what, error } => self.failures.push(format!("{what}: {error}")),
+                Message::Done { version } => {
                     self.version = version;
                     self.ready.append(&mut ready);
                     return Ok(process);
                 }
-                other @ (Said::Modes(_) | Said::Sample { .. }) => {
+                other @ (Message::Modes(_) | Message::Sample { .. }) => {
                     return Err(Fault::Garbled(format!("{other:?}")));
                 }
             }
@@ -224,12 +225,12 @@ impl Peer {
     }
 
     /// The modes in which it times a row in a dtype.
-    pub(super) fn of<'a>(&'a self, row: &'a str, dtype: &'a str) -> impl Iterator<Item = &'a Ready> {
+    pub(crate) fn of<'a>(&'a self, row: &'a str, dtype: &'a str) -> impl Iterator<Item = &'a PeerRow> {
         self.ready.iter().filter(move |r| r.row == row && r.dtype == dtype)
     }
 
     /// Whether it still has the process that times this.
-    pub(super) fn has(&self, of: &Ready) -> bool {
+    pub(crate) fn has(&self, of: &PeerRow) -> bool {
         self.workers.iter().any(|w| w.times(of))
     }
 
@@ -237,7 +238,7 @@ impl Peer {
     ///
     /// # Errors
     /// Why what its process times is left out from here on.
-    pub(super) fn sample(&mut self, of: &Ready, request: &Request<'_>) -> Result<f64, Fault> {
+    pub(crate) fn sample(&mut self, of: &PeerRow, request: &Request<'_>) -> Result<f64, Fault> {
         let sampled = self.ask(of, request);
         if sampled.is_err()
             && let Some(at) = self.workers.iter().position(|w| w.times(of))
@@ -248,16 +249,17 @@ impl Peer {
         sampled
     }
 
-    fn ask(&mut self, of: &Ready, request: &Request<'_>) -> Result<f64, Fault> {
+    fn ask(&mut self, of: &PeerRow, request: &Request<'_>) -> Result<f64, Fault> {
         let Some(Worker { process, .. }) = self.workers.iter_mut().find(|w| w.times(of)) else {
             return Err(Fault::Failed(format!("{} {} does not run", of.row, of.mode)));
         };
         let asked = writeln!(process.stdin, "run {} {} {}", of.row, of.dtype, of.mode);
         asked.and_then(|()| process.stdin.flush()).map_err(|_| process.ended())?;
         match process.next(request)? {
-            Said::Sample { row, mode, us } if row == of.row && mode == of.mode => Ok(us),
-            Said::Failed { what, error } => Err(Fault::Failed(format!("{what}: {error}"))),
-            other @ (Said::Modes(_) | Said::Warm(_) | Said::Done { .. } | Said::Sample { .. }) => {
+            Message::Sample { row, mode, us } if row == of.row && mode == of.mode => Ok(us),
+            Message::Failed { what, error } => Err(Fault::Failed(format!("{what}: {error}"))),
+            other
+            @ (Message::Modes(_) | Message::Warm(_) | Message::Done { .. } | Message::Sample { .. }) => {
                 Err(Fault::Garbled(format!("{other:?}")))
             }
         }
@@ -265,7 +267,7 @@ impl Peer {
 }
 
 impl Worker {
-    fn times(&self, of: &Ready) -> bool {
+    fn times(&self, of: &PeerRow) -> bool {
         self.mode == of.mode && self.rows.contains(&of.row)
     }
 }
@@ -299,7 +301,7 @@ impl Process {
     }
 
     /// Its next line.
-    fn next(&mut self, request: &Request<'_>) -> Result<Said, Fault> {
+    fn next(&mut self, request: &Request<'_>) -> Result<Message, Fault> {
         let deadline = Instant::now() + request.limit;
         loop {
             if request.stop.raised() {
@@ -352,7 +354,7 @@ mod tests {
     #[test]
     fn lines_of_the_protocol() {
         let warm = r#"{"row": "seed", "dtype": "f32", "mode": "jit", "warm_s": 1.5, "parameters": 9, "first_loss": 0.5, "last_loss": 0.25}"#;
-        let ready = Ready {
+        let ready = PeerRow {
             row: "seed".to_owned(),
             dtype: "f32".to_owned(),
             mode: "jit".to_owned(),
@@ -360,17 +362,17 @@ mod tests {
             first_loss: Some(0.5),
             last_loss: Some(0.25),
         };
-        assert_eq!(parse(warm), Ok(Said::Warm(ready)));
+        assert_eq!(parse(warm), Ok(Message::Warm(ready)));
         let modes = vec!["eager".to_owned(), "graph".to_owned()];
-        assert_eq!(parse(r#"{"modes": ["eager", "graph"]}"#), Ok(Said::Modes(modes)));
+        assert_eq!(parse(r#"{"modes": ["eager", "graph"]}"#), Ok(Message::Modes(modes)));
         let done = r#"{"ready": true, "peer": "jax", "version": "0.1"}"#;
-        assert_eq!(parse(done), Ok(Said::Done { version: "0.1".to_owned() }));
+        assert_eq!(parse(done), Ok(Message::Done { version: "0.1".to_owned() }));
         let sample = r#"{"row": "seed", "dtype": "f32", "mode": "jit", "us": 12.5}"#;
         let (row, mode) = ("seed".to_owned(), "jit".to_owned());
-        assert_eq!(parse(sample), Ok(Said::Sample { row, mode, us: 12.5 }));
+        assert_eq!(parse(sample), Ok(Message::Sample { row, mode, us: 12.5 }));
         let failed = r#"{"row": "seed", "dtype": "f32", "mode": "jit", "error": "E: x"}"#;
         let (what, error) = ("seed jit".to_owned(), "E: x".to_owned());
-        assert_eq!(parse(failed), Ok(Said::Failed { what, error }));
+        assert_eq!(parse(failed), Ok(Message::Failed { what, error }));
     }
 
     #[test]

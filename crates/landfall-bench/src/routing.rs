@@ -1,7 +1,7 @@
 //! The rows of a mixture-of-experts' permutations: maps, the ops that follow them, and products by expert, at the sizes of
 //! large layers. They are timed on a GPU, each step with a cold L2.
 
-use super::rows::{Arg, Call, Data, call, row_name};
+use crate::calls::{Arg, Call, call, exact, normal, result, row_name};
 use landfall::rng::{Rng, Shuffle};
 use landfall::{DType, Shape, ops};
 use landfall_train::run::Precision;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 /// A row whose steps each find nothing of their arguments in the L2.
 #[derive(Debug)]
-pub(super) struct RoutingRow {
-    pub(super) op: &'static str,
+pub(crate) struct RoutingRow {
+    pub(crate) op: &'static str,
     spread: Spread,
     sizes: &'static [usize],
     calls: fn(&Layer) -> Vec<Call>,
@@ -18,7 +18,7 @@ pub(super) struct RoutingRow {
 
 /// How tokens choose their experts.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Spread {
+pub(crate) enum Spread {
     /// At random, each expert as likely as another.
     Uniform,
     /// In turn: each expert has as many tokens as another.
@@ -43,7 +43,7 @@ struct Layer {
 /// Sizes are tokens, hidden size, experts (or chunks), experts of a token, columns of an expert's matrix.
 macro_rules! routing_rows {
     ($($op:literal $spread:ident $calls:ident: $([$($size:literal),*])*;)*) => {
-        pub(super) const ROUTING: &[RoutingRow] = &[$($(
+        pub(crate) const ROUTING: &[RoutingRow] = &[$($(
             RoutingRow { op: $op, spread: Spread::$spread, sizes: &[$($size),*], calls: Layer::$calls }
         ),*),*];
     };
@@ -70,16 +70,16 @@ routing_rows! {
 }
 
 impl RoutingRow {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         row_name(self.op, self.sizes)
     }
 
     /// Whether it is timed in this precision: rows are of f32 and bf16.
-    pub(super) fn takes(precision: Precision) -> bool {
+    pub(crate) fn takes(precision: Precision) -> bool {
         matches!(precision, Precision::F32 | Precision::Bf16)
     }
 
-    pub(super) fn calls(&self, dtype: DType) -> Vec<Call> {
+    pub(crate) fn calls(&self, dtype: DType) -> Vec<Call> {
         self.calls_of(self.sizes, dtype)
     }
 
@@ -91,7 +91,7 @@ impl RoutingRow {
 
     /// Each op of the table on a layer that is small enough for a test.
     #[cfg(test)]
-    pub(super) fn small(dtype: DType) -> Vec<(&'static str, Vec<Call>)> {
+    pub(crate) fn small(dtype: DType) -> Vec<(&'static str, Vec<Call>)> {
         let mut all: Vec<&Self> = ROUTING.iter().collect();
         all.dedup_by_key(|row| row.op);
         all.iter().map(|row| (row.op, row.calls_of(&[64, 48, 8, 3, 16][..row.sizes.len()], dtype))).collect()
@@ -105,12 +105,12 @@ impl Layer {
     }
 
     fn normal(&self, shape: impl Into<Shape>) -> Arg {
-        random(self.dtype, shape)
+        normal(self.dtype, shape)
     }
 
     /// Probabilities, weights: f32, as a router gives them.
     fn pairs(&self) -> Arg {
-        random(DType::F32, [self.tokens, self.experts])
+        normal(DType::F32, [self.tokens, self.experts])
     }
 
     /// The experts of each token, each once.
@@ -164,17 +164,11 @@ impl Layer {
     /// What `route_map` makes: map, source, counts, offsets.
     fn mapped(&self) -> [Arg; 4] {
         let map = Arc::new(self.router(DType::Bool));
-        let result = |output, shape: Shape| Arg {
-            dtype: DType::I32,
-            shape,
-            data: Data::Result(Arc::clone(&map), output),
-            transposed: false,
-        };
         [
-            result(0, [self.tokens, 2 * self.chosen + 1].into()),
-            result(1, [self.rows()].into()),
-            result(2, [self.experts].into()),
-            result(3, [self.experts + 1].into()),
+            result([self.tokens, 2 * self.chosen + 1], Arc::clone(&map), 0),
+            result([self.rows()], Arc::clone(&map), 1),
+            result([self.experts], Arc::clone(&map), 2),
+            result([self.experts + 1], map, 3),
         ]
     }
 
@@ -186,7 +180,7 @@ impl Layer {
     /// The gradients of the tokens and of the probabilities.
     fn permute_grad(&self) -> Vec<Call> {
         let ([map, source, ..], gy) = (self.mapped(), self.normal([self.rows(), self.hidden]));
-        let gpy = random(DType::F32, [self.rows()]);
+        let gpy = normal(DType::F32, [self.rows()]);
         vec![
             call(ops::Unpermute, [gy, map.clone(), source]),
             call(ops::PairProbs { experts: self.experts }, [gpy, map]),
@@ -219,9 +213,8 @@ impl Layer {
     }
 
     fn sort_chunks(&self) -> Vec<Call> {
-        let data = Data::Result(Arc::new(self.chunks()), 0);
-        let d = Arg { dtype: DType::I32, shape: [self.tokens].into(), data, transposed: false };
-        let (x, p) = (self.normal([self.tokens, self.hidden]), random(DType::F32, [self.tokens]));
+        let d = result([self.tokens], Arc::new(self.chunks()), 0);
+        let (x, p) = (self.normal([self.tokens, self.hidden]), normal(DType::F32, [self.tokens]));
         vec![call(ops::SortChunks { probs: true, inverse: false }, [x, d, p])]
     }
 
@@ -242,14 +235,6 @@ impl Layer {
         let x = self.normal([self.rows(), self.hidden]);
         vec![call(ops::MatMul::default(), [x, self.normal([self.hidden, self.columns])])]
     }
-}
-
-fn random(dtype: DType, shape: impl Into<Shape>) -> Arg {
-    Arg { dtype, shape: shape.into(), data: Data::Normal, transposed: false }
-}
-
-fn exact(dtype: DType, shape: impl Into<Shape>, values: Vec<f64>) -> Arg {
-    Arg { dtype, shape: shape.into(), data: Data::Exact(values.into()), transposed: false }
 }
 
 #[cfg(test)]
