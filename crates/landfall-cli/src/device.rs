@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use landfall::cuda::{self, Absence};
 use landfall::{Engine, Error, OpError, Rule, World};
-use landfall_train::run::{Device, RunError, SettingsError};
+use landfall_train::run::{Device, RunError};
 
 /// What was made on a device, and where that is.
 pub(crate) struct Placed<T> {
@@ -60,7 +60,7 @@ fn cpu(threads: Option<usize>) -> Result<Engine, CliError> {
         Some(n @ 1..=1024) => Ok(Engine::cpu_with_threads(n)?),
         Some(n) => {
             let rule = "it must be 1 to 1024";
-            Err(SettingsError::Range { key: "--threads", value: n.to_string(), rule }.into())
+            Err(CliError::Range { flag: "--threads", value: n.to_string(), rule })
         }
     }
 }

@@ -100,11 +100,11 @@ impl Measured {
 pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     if !(args.seconds > 0.0 && args.seconds <= 60.0) {
         let (value, rule) = (args.seconds.to_string(), "it must be above 0 and at most 60");
-        return Err(SettingsError::Range { key: "--seconds", value, rule }.into());
+        return Err(CliError::Range { flag: "--seconds", value, rule });
     }
     if args.samples == 0 {
         let rule = "it must be at least 1";
-        return Err(SettingsError::Range { key: "--samples", value: "0".to_owned(), rule }.into());
+        return Err(CliError::Range { flag: "--samples", value: "0".to_owned(), rule });
     }
     // Ranks have a row of their own.
     if let Some(launch) = Launch::from_environment()?.filter(|_| !args.profile) {
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     for row in Row::select(&args.rows, true).map_err(known)? {
         if row.precisions(&args.dtypes).is_empty() {
             let rule = "large and routing rows are of f32 or bf16";
-            return Err(SettingsError::Range { key: "--dtypes", value: dtypes, rule }.into());
+            return Err(CliError::Range { flag: "--dtypes", value: dtypes, rule });
         }
     }
     if args.profile {
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     let rows = Row::select(&args.rows, gpu).map_err(known)?;
     if let (false, Some(row)) = (gpu, rows.iter().find(|r| r.on_gpus())) {
         let (key, value, rule) = ("--rows", row.name(), "this row needs a GPU (--device cuda)");
-        return Err(SettingsError::Range { key, value, rule }.into());
+        return Err(CliError::Range { flag: key, value, rule });
     }
     output::note(&placed.line());
     let engine = placed.made;

@@ -244,7 +244,7 @@ impl Ours {
 /// The session of a step row; in the way `Tuned` with the kernels that the tuner finds.
 pub(super) fn session(engine: &Engine, step: &Step, way: Way, dtype: Precision) -> Result<Session, CliError> {
     let config = (step.config)();
-    let (context, horizon) = (config.context(), config.horizon());
+    let (context, horizon) = (config.context(), config.predicts().values());
     let split = Split::ratio(0.7, 0.15, 0.15)?;
     let (dataset, loss) = match config.tokens() {
         Some(tokens) => {

@@ -76,7 +76,7 @@ fn measure(args: &Bench, world: &World) -> Result<u8, CliError> {
         let Row::Step(step, Way::Captured) = row else {
             let rule =
                 "ranks compute together a training step, such as deep (steps is all of them), or experts";
-            return Err(SettingsError::Range { key: "--rows", value: row.name(), rule }.into());
+            return Err(CliError::Range { flag: "--rows", value: row.name(), rule });
         };
         for dtype in row.precisions(&args.dtypes) {
             let mut sides = [
