@@ -249,7 +249,7 @@ pub(crate) fn session(
     dtype: Precision,
 ) -> Result<Session, BenchError> {
     let config = (step.config)();
-    let (context, horizon) = (config.context(), config.horizon());
+    let (context, horizon) = (config.context(), config.predicts().values());
     let split = Split::ratio(0.7, 0.15, 0.15)?;
     let (dataset, loss) = match config.tokens() {
         Some(tokens) => {

@@ -73,7 +73,7 @@ fn measure(args: &Args, world: &World) -> Result<(), BenchError> {
         let Row::Step(step, LaunchMode::Captured) = row else {
             let rule =
                 "ranks compute together a training step, such as deep (steps is all of them), or experts";
-            return Err(SettingsError::Range { key: "--rows", value: row.name(), rule }.into());
+            return Err(CliError::Range { flag: "--rows", value: row.name(), rule });
         };
         for dtype in row.precisions(&args.dtypes) {
             let mut sides = [

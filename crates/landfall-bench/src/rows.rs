@@ -3,9 +3,9 @@
 use crate::calls::{self, Arg, Call, Data, all, call, row_name};
 use crate::routing::{ROUTING, RoutingRow};
 use landfall::{DType, Shape, ops, ops::cursor};
-use landfall_train::models::{Columns, DropoutMasks, ModelConfig, PatchTstConfig, Preset};
+use landfall_train::models::{Columns, DropoutMasks, ModelConfig, ModelKind, PatchTstConfig};
 use landfall_train::nn::NormKind;
-use landfall_train::run::{Precision, SettingsError};
+use landfall_train::run::{Precision, Preset, SettingsError};
 
 /// A row of the bench.
 #[derive(Debug, Clone, Copy)]
@@ -70,9 +70,9 @@ pub(crate) const STEPS: &[Step] = &[
         large: true,
         ..PATCHTST
     },
-    Step { name: "tide", config: || ett(Preset::Tide, 96), ..ETT },
-    Step { name: "tide-720", config: || ett(Preset::Tide, 720), ..ETT },
-    Step { name: "tsmixer", config: || ett(Preset::TsMixer, 96), ..ETT },
+    Step { name: "tide", config: || ett(ModelKind::Tide, 96), ..ETT },
+    Step { name: "tide-720", config: || ett(ModelKind::Tide, 720), ..ETT },
+    Step { name: "tsmixer", config: || ett(ModelKind::Tsmixer, 96), ..ETT },
     CROSS_ASSET,
     Step { name: "cross-asset-1x256", accumulate: 256, ..CROSS_ASSET },
 ];
@@ -90,23 +90,23 @@ const ETT: Step = Step { channels: 7, batch: 32, large: true, ..PATCHTST };
 
 const CROSS_ASSET: Step = Step {
     name: "cross-asset",
-    config: || Preset::CrossAsset.config(),
+    config: || ModelKind::CrossAsset.config(),
     channels: 12,
     batch: 256,
     accumulate: 1,
     large: true,
 };
 
-/// A preset's model for the seven columns of ETT.
-fn ett(preset: Preset, horizon: usize) -> ModelConfig {
-    preset.config().with_horizon(horizon).with_columns(Columns::only(7))
+/// A model's first preset for the seven columns of ETT.
+fn ett(model: ModelKind, horizon: usize) -> ModelConfig {
+    Preset::of(model).config().with_horizon(horizon).with_columns(Columns::only(7))
 }
 
 fn etth1() -> PatchTstConfig {
     PatchTstConfig {
         residual_attention: false,
         dropout_masks: DropoutMasks::Branches,
-        ..PatchTstConfig::paper()
+        ..PatchTstConfig::default()
     }
 }
 

@@ -17,8 +17,9 @@ pub(crate) use together::Together;
 use crate::backtesting::Refit;
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use landfall_train::data::Segment;
+use landfall_train::models::ModelKind;
 use landfall_train::run::{
-    Device, ModelKind, Network, OneOrMore, Precision, Settings, Synthetic, Weights, named,
+    Device, NetworkOptions, OneOrMore, Precision, Settings, Synthetic, Weights, named,
 };
 use landfall_train::train::{Draws, OptimizerKind, Order, Schedule};
 use std::path::PathBuf;
@@ -454,9 +455,14 @@ fn weights(text: &str) -> Result<Weights, String> {
 
 impl Shapes {
     pub(crate) fn settings(&self) -> Settings {
-        let network = Network { patch: self.patch, stride: self.stride, ..Network::default() };
+        let mut network = NetworkOptions::default();
+        for (name, value) in [("patch", self.patch), ("stride", self.stride)] {
+            if let Some(value) = value {
+                network.set(name, value);
+            }
+        }
         Settings {
-            network: (network != Network::default()).then_some(network),
+            network: (!network.is_empty()).then_some(network),
             model: self.model,
             preset: self.preset.clone(),
             context: self.context,

@@ -9,7 +9,7 @@ use crate::forecasting::Predictor;
 use crate::training::{Ended, NewRun, Ready};
 use landfall_train::backtest::{Backtest, Unit};
 use landfall_train::data::{Future, Member, Origins, Panel, Segment, Series, WindowForecast};
-use landfall_train::models::Task;
+use landfall_train::models::Predicts;
 use landfall_train::report::name_cell;
 use landfall_train::run::{Device, Forecast, Observer, Run, RunError, Settings, Weights};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -395,9 +395,9 @@ impl Rolling {
 /// [`RunError::Classes`], [`RunError::NoFuture`].
 pub fn forecasts_rows(run: &Run) -> Result<(), RunError> {
     let path = run.path().to_owned();
-    match run.resolved().network.task() {
-        Task::Forecast => Ok(()),
-        Task::Classify => Err(RunError::Classes { path }),
-        Task::Regress => Err(RunError::NoFuture { path }),
+    match run.resolved().network.predicts() {
+        Predicts::Rows(_) => Ok(()),
+        Predicts::Classes(_) => Err(RunError::Classes { path }),
+        Predicts::Value => Err(RunError::NoFuture { path }),
     }
 }

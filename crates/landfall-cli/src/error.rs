@@ -25,6 +25,8 @@ pub enum CliError {
     During(RunError),
     #[error("{flag} and {other}: {why}")]
     Flags { flag: &'static str, other: String, why: &'static str },
+    #[error("{flag} {value}: {rule}")]
+    Range { flag: &'static str, value: String, rule: &'static str },
     #[error("at the origin {origin}: {why}")]
     AtOrigin { origin: String, why: Box<CliError> },
     #[error(
@@ -95,6 +97,7 @@ impl CliError {
             | Self::Launch(_)
             | Self::Export(_)
             | Self::Flags { .. }
+            | Self::Range { .. }
             | Self::Needed(..)
             | Self::TooEarly { .. }
             | Self::OtherBacktest { .. }

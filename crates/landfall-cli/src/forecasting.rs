@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use landfall_train::data::{DataError, Fill, Future, Panel};
-use landfall_train::models::Task;
+use landfall_train::models::Predicts;
 use landfall_train::run::{Data, Device, Forecast, Run, RunError, Weights, on_device};
 use landfall_train::train::Session;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// A run that forecasts no rows; files that cannot be read; an only series that is too short to be continued.
 pub fn series(run: &Run, data: &[PathBuf], fill: Option<Fill>) -> Result<Panel, CliError> {
     let path = || run.path().to_owned();
-    if run.resolved().network.task() == Task::Classify {
+    if matches!(run.resolved().network.predicts(), Predicts::Classes(_)) {
         return Err(RunError::Classes { path: path() }.into());
     }
     let Data::Series(panel) = run.load(data, fill)? else {

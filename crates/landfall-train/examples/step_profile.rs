@@ -2,17 +2,17 @@
 
 use landfall::Engine;
 use landfall_train::data::{Split, synthetic};
-use landfall_train::models::Preset;
+use landfall_train::run::Preset;
 use landfall_train::train::{Dataset, Session, TrainingOptions};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let name = args.first().map_or("patchtst-42", String::as_str);
-    let preset = Preset::parse(name).ok_or_else(|| format!("unknown preset {name}"))?;
+    let preset = Preset::named(name).ok_or_else(|| format!("unknown preset {name}"))?;
     let number = |i: usize, default: usize| args.get(i).map_or(Ok(default), |t| t.parse());
     let (batch, channels) = (number(1, 128)?, number(2, 7)?);
-    let (config, recipe) = (preset.config(), preset.recipe());
+    let (config, recipe) = (preset.config(), preset.recipe);
     let rows = 4 * (config.context() + config.horizon()) + batch;
     let series = synthetic::demo(rows, channels, 1)?;
     let (dataset, _) =

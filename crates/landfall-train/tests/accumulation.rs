@@ -6,7 +6,7 @@ mod small;
 
 use gpu::on_each_device;
 use landfall::{DType, Engine};
-use landfall_train::models::{DLinearConfig, ModelConfig, Preset};
+use landfall_train::models::{DLinearConfig, ModelConfig, ModelKind};
 use landfall_train::nn::NormKind;
 use landfall_train::train::{Session, TrainingOptions};
 use small::{cross_asset, patchtst};
@@ -27,7 +27,7 @@ fn session(
 fn micro_batches_make_the_update_of_the_batch(engine: &Engine) -> Check {
     let models = [
         patchtst(NormKind::Layer, 0.0)?,
-        Preset::WindowRegressor.config(),
+        ModelKind::WindowRegressor.config(),
         ModelConfig::Dlinear(DLinearConfig { context: 32, horizon: 8, kernel: 5, outputs: 1 }),
         cross_asset(0.0),
     ];

@@ -8,7 +8,7 @@ mod gpu;
 
 use landfall::{DType, DeviceKind, Engine};
 use landfall_train::data::{Split, TokenSegments, synthetic};
-use landfall_train::models::{CrossAsset, CrossAssetConfig, PatchTst, PatchTstConfig, Preset};
+use landfall_train::models::{CrossAsset, CrossAssetConfig, PatchTst, PatchTstConfig};
 use landfall_train::train::{Betas, Dataset, Loss, OptimizerKind, Schedule, Session, TrainingOptions};
 use std::error::Error;
 
@@ -88,11 +88,7 @@ fn cross_asset(engine: &Engine, accumulate: usize) -> Result<Session, Box<dyn Er
 }
 
 fn patchtst(engine: &Engine) -> Result<Session, Box<dyn Error>> {
-    let config = PatchTstConfig {
-        context: 96,
-        horizon: 24,
-        ..Preset::PatchTst42.config().patchtst().ok_or("a PatchTST")?
-    };
+    let config = PatchTstConfig { context: 96, horizon: 24, ..PatchTstConfig::default() };
     let series = synthetic::demo(600, 3, 1)?;
     let (dataset, _) = Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, 96, 24)?;
     let options = TrainingOptions {

@@ -3,7 +3,7 @@
 use landfall::Engine;
 use landfall_train::checkpoint::{File, Progress, load_checkpoint};
 use landfall_train::data::{Split, synthetic};
-use landfall_train::models::Preset;
+use landfall_train::models::{DLinear, DLinearConfig};
 use landfall_train::run::{
     CheckpointEvery, EvaluationRecord, FitOptions, Observer, Outcome, RunFolder, RunLock, StepLine, Units,
     complete, fit,
@@ -34,12 +34,9 @@ fn session(epochs: usize, max_steps: Option<usize>) -> Result<(Session, Units), 
     let engine = Engine::cpu_with_threads(1)?;
     let series = synthetic::demo(200, 2, 5)?;
     let (dataset, panel) = Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, 16, 4)?;
-    let mut config = Preset::DLinear.config();
-    if let landfall_train::models::ModelConfig::Dlinear(c) = &mut config {
-        (c.context, c.horizon, c.kernel) = (16, 4, 5);
-    }
+    let model = DLinear::new(DLinearConfig { context: 16, horizon: 4, kernel: 5, outputs: 1 })?;
     let options = TrainingOptions { epochs, max_steps, lr: 0.3, seed: 3, ..TrainingOptions::default() };
-    let session = Session::new(&engine, config.build()?, &dataset, 16, 4, options)?;
+    let session = Session::new(&engine, Box::new(model), &dataset, 16, 4, options)?;
     Ok((session, Units::of(&panel)))
 }
 

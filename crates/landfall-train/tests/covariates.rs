@@ -4,7 +4,7 @@
 use landfall::{DType, Engine, Graph, Program, State};
 use landfall_train::data::{Calendar, Covariates, Panel, ReadOptions, Segment, Series, Split, WindowedPanel};
 use landfall_train::models::{
-    Columns, DLinearConfig, Inputs, ModelConfig, PatchTstConfig, Preset, TideConfig, TsMixerConfig,
+    Columns, DLinearConfig, Inputs, ModelConfig, PatchTstConfig, TideConfig, TsMixerConfig,
 };
 use landfall_train::nn::{Context, Mode, NormKind};
 use landfall_train::train::{Dataset, Loss, Session, TrainingOptions};
@@ -17,9 +17,6 @@ const HORIZON: usize = 6;
 /// Small models of every kind that reads covariates.
 fn models(outputs: usize) -> Vec<ModelConfig> {
     let (context, horizon) = (CONTEXT, HORIZON);
-    let ModelConfig::Patchtst(patchtst) = Preset::PatchTst42.config() else { panic!("a PatchTST") };
-    let ModelConfig::Tide(tide) = Preset::Tide.config() else { panic!("a TiDE") };
-    let ModelConfig::Tsmixer(tsmixer) = Preset::TsMixer.config() else { panic!("a TSMixer") };
     let patchtst = PatchTstConfig {
         context,
         horizon,
@@ -31,19 +28,26 @@ fn models(outputs: usize) -> Vec<ModelConfig> {
         d_ff: 32,
         dropout: 0.0,
         outputs,
-        ..patchtst
+        ..PatchTstConfig::default()
     };
     let tide = TideConfig {
         context,
         horizon,
         d_model: 32,
         d_decoder: 8,
-        temporal_norm: false,
         dropout: 0.0,
         outputs,
-        ..tide
+        ..TideConfig::default()
     };
-    let tsmixer = TsMixerConfig { context, horizon, layers: 2, d_ff: 16, dropout: 0.0, outputs, ..tsmixer };
+    let tsmixer = TsMixerConfig {
+        context,
+        horizon,
+        layers: 2,
+        d_ff: 16,
+        dropout: 0.0,
+        outputs,
+        ..TsMixerConfig::default()
+    };
     vec![
         ModelConfig::Patchtst(patchtst),
         ModelConfig::Dlinear(DLinearConfig { context, horizon, kernel: 5, outputs }),

@@ -6,7 +6,7 @@ mod gpu;
 use gpu::on_each_device;
 use landfall::{DType, Engine};
 use landfall_train::data::{Segment, Split, TokenData, TokenSegments, synthetic};
-use landfall_train::models::{CrossAsset, CrossAssetConfig, Preset};
+use landfall_train::models::{CrossAsset, CrossAssetConfig, Model};
 use landfall_train::train::{Dataset, Loss, OptimizerKind, Session, TrainingOptions};
 
 type Check = Result<(), Box<dyn std::error::Error>>;
@@ -43,7 +43,7 @@ fn session(
 
 #[test]
 fn the_preset_has_the_published_number_of_parameters() -> Check {
-    let model = Preset::CrossAsset.config().build()?;
+    let model = CrossAsset::new(CrossAssetConfig::default())?;
     assert_eq!(model.parameters().count(), 2_174_219);
     let decaying: usize =
         model.parameters().list().iter().filter(|p| p.decay).map(|p| p.shape.elements()).sum();

@@ -7,7 +7,7 @@ use gpu::{gpu, on_each_device};
 use landfall::Engine;
 use landfall_train::checkpoint::{File, load_weights};
 use landfall_train::data::{self, Split};
-use landfall_train::models::{PatchTst, Preset};
+use landfall_train::models::{PatchTst, PatchTstConfig};
 use landfall_train::run::Precision;
 use landfall_train::train::{Betas, Dataset, OptimizerKind, Order, Schedule, Session, TrainingOptions};
 use std::error::Error;
@@ -30,10 +30,7 @@ fn session(
     weights: &str,
 ) -> Result<Session, Box<dyn Error>> {
     let series = data::read(folder.join("data/ETTh1.csv"), &data::ReadOptions::default())?;
-    let config = landfall_train::models::PatchTstConfig {
-        dropout: 0.0,
-        ..Preset::PatchTst42.config().patchtst().ok_or("a PatchTST")?
-    };
+    let config = PatchTstConfig { dropout: 0.0, ..PatchTstConfig::default() };
     let (context, horizon) = (config.context, config.horizon);
     let (dataset, _) = Dataset::forecast(series, Split::Ett, context, horizon)?;
     let (dtype, products) = precision.parts();

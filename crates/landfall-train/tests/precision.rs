@@ -12,8 +12,9 @@ use gpu::on_each_device;
 use landfall::{DType, Engine, HostTensor, ops};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
 use landfall_train::data::{Split, TokenSegments, synthetic};
-use landfall_train::models::{Columns, ModelConfig, PatchTst, PatchTstConfig, Preset, Task};
+use landfall_train::models::{Columns, ModelConfig, PatchTst, PatchTstConfig, Predicts};
 use landfall_train::nn::{Init, Parameters};
+use landfall_train::run::Preset;
 use landfall_train::train::{Dataset, Loss, OptimizerKind, Session, TrainingOptions};
 use std::error::Error;
 
@@ -32,8 +33,7 @@ fn options(dtype: DType) -> TrainingOptions {
 
 /// A small PatchTST with batch norm, residual attention and dropout on a generated series.
 fn session(engine: &Engine, options: TrainingOptions) -> Result<Session> {
-    let base = Preset::PatchTst42.config().patchtst().ok_or("a PatchTST")?;
-    let config = PatchTstConfig { context: 96, horizon: 24, ..base };
+    let config = PatchTstConfig { context: 96, horizon: 24, ..PatchTstConfig::default() };
     let series = synthetic::demo(600, 3, 1)?;
     let (dataset, _) = Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, 96, 24)?;
     Ok(Session::new(engine, Box::new(PatchTst::new(config)?), &dataset, 96, 24, options)?)
@@ -53,36 +53,37 @@ fn relative(got: f64, want: f64) -> f64 {
 
 /// Loss and gradient norm of one step of every preset beside f32. The bounds are twice the largest measured.
 fn every_preset_stays_near_f32(engine: &Engine) -> Result<()> {
-    for &preset in Preset::ALL {
+    for preset in Preset::ALL {
         let config = preset.config().with_columns(Columns::only(2));
-        let dataset = match config.task() {
-            Task::Forecast => {
+        let dataset = match config.predicts() {
+            Predicts::Rows(_) => {
                 let series = synthetic::demo(4 * (config.context() + config.horizon()), 2, 1)?;
                 Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context(), config.horizon())?.0
             }
-            Task::Regress => Dataset::regression(&synthetic::walk(64, 10, config.context(), 1)?),
-            Task::Classify => {
+            Predicts::Value => Dataset::regression(&synthetic::walk(64, 10, config.context(), 1)?),
+            Predicts::Classes(_) => {
                 let data = synthetic::assets(64, config.tokens().unwrap_or(2), config.context(), 1)?;
                 Dataset::classification(&data, TokenSegments::new(&data, Split::ratio(0.7, 0.1, 0.2)?)?)
             }
         };
-        let loss = if config.task() == Task::Classify { Loss::CrossEntropy } else { Loss::Mse };
+        let loss = if config.tokens().is_some() { Loss::CrossEntropy } else { Loss::Mse };
         // The batch norm of TSMixer divides by the spread of a single value over the batch, which two windows do not determine;
         // of the few hidden values that its dropout of 0.9 leaves, some change their sign.
         let (batch, larger) = if matches!(config, ModelConfig::Tsmixer(_)) { (32, 10.0) } else { (2, 1.0) };
         let step = |dtype| -> Result<(f64, f64)> {
             let (model, options) =
                 (config.build()?, TrainingOptions { batch, loss: loss.clone(), ..options(dtype) });
-            let mut s = Session::new(engine, model, &dataset, config.context(), config.horizon(), options)?;
+            let mut s =
+                Session::new(engine, model, &dataset, config.context(), config.predicts().values(), options)?;
             // The first loss scale may be too large; nothing else keeps a step from going through.
             let mut tried = 0;
             while s.position()?.0 == 0 && tried < if dtype == DType::F16 { 8 } else { 1 } {
                 s.step()?;
                 tried += 1;
             }
-            assert_eq!(s.position()?.0, 1, "{} in {dtype}: {tried} steps, none sound", preset.name());
+            assert_eq!(s.position()?.0, 1, "{} in {dtype}: {tried} steps, none sound", preset.name);
             let window = vec![0.5; dataset.channels * config.context()];
-            assert!(s.predict(&window)?.iter().all(|y| y.is_finite()), "{} in {dtype}", preset.name());
+            assert!(s.predict(&window)?.iter().all(|y| y.is_finite()), "{} in {dtype}", preset.name);
             let record = s.records(1, 1)?[0];
             Ok((record.loss, record.grad_norm))
         };
@@ -90,14 +91,9 @@ fn every_preset_stays_near_f32(engine: &Engine) -> Result<()> {
         for (dtype, bounds) in [(DType::BF16, (4e-3, 2e-3)), (DType::F16, (1e-3, 1e-3))] {
             let got = step(dtype)?;
             let far = (relative(got.0, loss), relative(got.1, norm));
-            println!(
-                "{} in {dtype}: loss off by {:.1e}, gradient norm by {:.1e}",
-                preset.name(),
-                far.0,
-                far.1
-            );
-            assert!(far.0 <= bounds.0 && far.1 <= larger * bounds.1, "{} in {dtype}: {far:?}", preset.name());
-            assert!(far.0 > 1e-9, "{} in {dtype} is f32", preset.name());
+            println!("{} in {dtype}: loss off by {:.1e}, gradient norm by {:.1e}", preset.name, far.0, far.1);
+            assert!(far.0 <= bounds.0 && far.1 <= larger * bounds.1, "{} in {dtype}: {far:?}", preset.name);
+            assert!(far.0 > 1e-9, "{} in {dtype} is f32", preset.name);
         }
     }
     Ok(())

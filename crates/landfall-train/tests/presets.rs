@@ -3,7 +3,8 @@
 use landfall::ops::Precision;
 use landfall::{DType, Engine};
 use landfall_train::data::{Split, synthetic};
-use landfall_train::models::{Columns, DropoutMasks, PatchTst, PatchTstConfig, Preset, Recipe, Task};
+use landfall_train::models::{Columns, DropoutMasks, ModelKind, PatchTst, PatchTstConfig, Predicts};
+use landfall_train::run::{Preset, Recipe};
 use landfall_train::train::{Dataset, Loss, Session, TrainingOptions};
 use std::error::Error;
 
@@ -12,21 +13,21 @@ fn options(recipe: &Recipe) -> TrainingOptions {
 }
 
 /// A session of a preset over data of its shape.
-fn session(engine: &Engine, preset: Preset, options: TrainingOptions) -> Result<Session, Box<dyn Error>> {
+fn session(engine: &Engine, preset: &Preset, options: TrainingOptions) -> Result<Session, Box<dyn Error>> {
     let config = preset.config().with_columns(Columns::only(7));
-    let dataset = match config.task() {
-        Task::Forecast => {
+    let dataset = match config.predicts() {
+        Predicts::Rows(_) => {
             let series = synthetic::demo(4 * (config.context() + config.horizon()), 7, 1)?;
             Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context(), config.horizon())?.0
         }
-        Task::Classify => {
-            Dataset::blank_classes(config.tokens().unwrap_or(1), config.context(), config.horizon(), 640)
+        Predicts::Classes(classes) => {
+            Dataset::blank_classes(config.tokens().unwrap_or(1), config.context(), classes, 640)
         }
-        Task::Regress => Dataset::regression(&synthetic::walk(640, 10, config.context(), 1)?),
+        Predicts::Value => Dataset::regression(&synthetic::walk(640, 10, config.context(), 1)?),
     };
-    let loss = if config.task() == Task::Classify { Loss::CrossEntropy } else { Loss::Mse };
+    let loss = if config.tokens().is_some() { Loss::CrossEntropy } else { Loss::Mse };
     let options = TrainingOptions { loss, ..options };
-    let (context, horizon) = (config.context(), config.horizon());
+    let (context, horizon) = (config.context(), config.predicts().values());
     Ok(Session::new(engine, config.build()?, &dataset, context, horizon, options)?)
 }
 
@@ -34,18 +35,18 @@ fn session(engine: &Engine, preset: Preset, options: TrainingOptions) -> Result<
 /// which needs no memory for the large ones.
 #[test]
 fn plans_are_tight() -> Result<(), Box<dyn Error>> {
-    for &preset in Preset::ALL {
-        let session = session(&Engine::null(), preset, options(&preset.recipe()))?;
+    for preset in Preset::ALL {
+        let session = session(&Engine::null(), preset, options(&preset.recipe))?;
         for program in session.programs() {
             let r = program.report();
             let ratio = r.arena_bytes as f64 / r.live_peak_bytes.max(1) as f64;
             println!(
                 "{} {}: arena {} bytes, {ratio:.3} of what lives at one time",
-                preset.name(),
+                preset.name,
                 program.name(),
                 r.arena_bytes
             );
-            assert!(ratio <= 1.15, "{} {}: {ratio}", preset.name(), program.name());
+            assert!(ratio <= 1.15, "{} {}: {ratio}", preset.name, program.name());
             assert!(r.live_peak_bytes > 0);
         }
     }
@@ -57,15 +58,15 @@ fn plans_are_tight() -> Result<(), Box<dyn Error>> {
 #[test]
 fn captured_graphs_imply_their_plans() -> Result<(), Box<dyn Error>> {
     let engine = Engine::planning_for_cuda();
-    for &preset in Preset::ALL {
+    for preset in Preset::ALL {
         for (dtype, products) in
             [(DType::F32, Precision::Strict), (DType::F32, Precision::Tf32), (DType::BF16, Precision::Strict)]
         {
             for accumulate in [1, 4] {
-                let options = TrainingOptions { dtype, products, accumulate, ..options(&preset.recipe()) };
+                let options = TrainingOptions { dtype, products, accumulate, ..options(&preset.recipe) };
                 let made = session(&engine, preset, options)
-                    .map_err(|e| format!("{} {dtype} {products:?} x{accumulate}: {e}", preset.name()))?;
-                assert!(made.programs().iter().all(|p| p.report().rows.len() > 1), "{}", preset.name());
+                    .map_err(|e| format!("{} {dtype} {products:?} x{accumulate}: {e}", preset.name))?;
+                assert!(made.programs().iter().all(|p| p.report().rows.len() > 1), "{}", preset.name);
             }
         }
     }
@@ -77,11 +78,10 @@ fn captured_graphs_imply_their_plans() -> Result<(), Box<dyn Error>> {
 #[test]
 fn dropout_masks() -> Result<(), Box<dyn Error>> {
     for (dropout_masks, masks) in [(DropoutMasks::Official, 13), (DropoutMasks::Branches, 9)] {
-        let config =
-            PatchTstConfig { dropout_masks, ..Preset::PatchTst42.config().patchtst().ok_or("a PatchTST")? };
+        let config = PatchTstConfig { dropout_masks, ..PatchTstConfig::default() };
         let dataset = Dataset::blank(7, config.context, config.horizon, 128);
         let (context, horizon) = (config.context, config.horizon);
-        let options = options(&Preset::PatchTst42.recipe());
+        let options = options(&Preset::of(ModelKind::Patchtst).recipe);
         let model = PatchTst::new(config)?;
         let session = Session::new(&Engine::null(), Box::new(model), &dataset, context, horizon, options)?;
         let [train, evaluate, _] = session.programs();

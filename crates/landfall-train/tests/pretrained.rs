@@ -26,7 +26,7 @@ fn config() -> PatchTstConfig {
         padding: false,
         dropout: 0.1,
         dropout_masks: DropoutMasks::Branches,
-        ..PatchTstConfig::paper()
+        ..PatchTstConfig::default()
     }
 }
 

@@ -9,7 +9,7 @@ use landfall::rng::Rng;
 use landfall::{DType, Engine};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
 use landfall_train::data::{Split, synthetic};
-use landfall_train::models::{PatchTst, PatchTstConfig, Preset};
+use landfall_train::models::{PatchTst, PatchTstConfig};
 use landfall_train::train::{Betas, Dataset, OptimizerKind, Order, RING, Schedule, Session, TrainingOptions};
 
 type Check = Result<(), Box<dyn std::error::Error>>;
@@ -38,7 +38,6 @@ const ADAMW: Recipe = Recipe {
 };
 
 fn session(engine: &Engine, recipe: &Recipe) -> Result<Session, Box<dyn std::error::Error>> {
-    let base = Preset::PatchTst42.config().patchtst().ok_or("a PatchTST")?;
     let (context, horizon) = (32, 8);
     let config = PatchTstConfig {
         context,
@@ -50,7 +49,7 @@ fn session(engine: &Engine, recipe: &Recipe) -> Result<Session, Box<dyn std::err
         layers: 2,
         d_ff: 32,
         dropout: recipe.dropout,
-        ..base
+        ..PatchTstConfig::default()
     };
     let series = synthetic::demo(recipe.rows, 2, 5)?;
     let (dataset, _) = Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, context, horizon)?;

@@ -9,10 +9,8 @@ use landfall::plan::Reuse;
 use landfall::sanitize::agree;
 use landfall::{DType, Engine};
 use landfall_train::data::{Segment, Split, TokenSegments, synthetic};
-use landfall_train::models::{
-    Columns, CrossAssetConfig, DLinearConfig, ModelConfig, NLinearConfig, PatchTstConfig, Preset, Task,
-    TideConfig, TsMixerConfig,
-};
+use landfall_train::models::{Columns, ModelConfig, ModelKind, OptionValue, Predicts};
+use landfall_train::run::Preset;
 use landfall_train::train::{Betas, Dataset, Loss, Session, TrainingOptions};
 
 type Check<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -20,68 +18,43 @@ type Check<T = ()> = Result<T, Box<dyn std::error::Error>>;
 type Bits = Vec<(String, Vec<u64>)>;
 
 /// A preset with its structure and small sizes.
-fn small(preset: Preset) -> ModelConfig {
-    match preset.config() {
-        ModelConfig::Patchtst(c) => ModelConfig::Patchtst(PatchTstConfig {
-            context: 32,
-            horizon: c.horizon.min(8),
-            patch: 8,
-            stride: 4,
-            d_model: 16,
-            heads: 2,
-            layers: 2,
-            d_ff: 32,
-            ..c
-        }),
-        ModelConfig::CrossAsset(c) => ModelConfig::CrossAsset(CrossAssetConfig {
-            tokens: 4,
-            features: 16,
-            d_model: 16,
-            heads: 2,
-            layers: 2,
-            d_ff: 32,
-            ..c
-        }),
-        ModelConfig::Nlinear(c) => ModelConfig::Nlinear(NLinearConfig { context: 32, horizon: 8, ..c }),
-        ModelConfig::Dlinear(c) => {
-            ModelConfig::Dlinear(DLinearConfig { context: 32, horizon: 8, kernel: 5, ..c })
-        }
-        ModelConfig::Tide(c) => ModelConfig::Tide(TideConfig {
-            context: 32,
-            horizon: 8,
-            columns: Columns::only(3),
-            d_model: 16,
-            d_decoder: 4,
-            ..c
-        }),
-        ModelConfig::Tsmixer(c) => ModelConfig::Tsmixer(TsMixerConfig {
-            context: 32,
-            horizon: 8,
-            columns: Columns::only(3),
-            layers: 2,
-            d_ff: 8,
-            ..c
-        }),
-        other => other,
-    }
+fn small(preset: &Preset) -> ModelConfig {
+    let rows = if preset.config().forecasts() { 8 } else { 1 };
+    let sizes = [
+        ("context", 32),
+        ("horizon", rows),
+        ("patch", 8),
+        ("stride", 4),
+        ("d_model", 16),
+        ("heads", 2),
+        ("layers", 2),
+        ("d_ff", if preset.kind() == ModelKind::Tsmixer { 8 } else { 32 }),
+        ("kernel", 5),
+        ("d_decoder", 4),
+        ("tokens", 4),
+        ("features", 16),
+    ];
+    let small =
+        |config: ModelConfig, &(name, size): &(&str, usize)| config.with(name, OptionValue::Count(size));
+    sizes.iter().fold(preset.config(), small).with_columns(Columns::only(3))
 }
 
 /// A session whose batches are cut into `accumulate` parts.
-fn session(engine: &Engine, preset: Preset, dtype: DType, accumulate: usize) -> Check<Session> {
-    let (config, recipe) = (small(preset), preset.recipe());
-    let (context, horizon) = (config.context(), config.horizon());
-    let dataset = match config.task() {
-        Task::Forecast => {
+fn session(engine: &Engine, preset: &Preset, dtype: DType, accumulate: usize) -> Check<Session> {
+    let (config, recipe) = (small(preset), preset.recipe);
+    let (context, values) = (config.context(), config.predicts().values());
+    let dataset = match config.predicts() {
+        Predicts::Rows(horizon) => {
             let series = synthetic::demo(200, 3, 5)?;
             Dataset::forecast(series, Split::ratio(0.6, 0.2, 0.2)?, context, horizon)?.0
         }
-        Task::Regress => Dataset::regression(&synthetic::walk(64, 3, context, 1)?),
-        Task::Classify => {
+        Predicts::Value => Dataset::regression(&synthetic::walk(64, 3, context, 1)?),
+        Predicts::Classes(_) => {
             let data = synthetic::assets(64, config.tokens().unwrap_or(1), context, 1)?;
             Dataset::classification(&data, TokenSegments::new(&data, Split::ratio(0.6, 0.2, 0.2)?)?)
         }
     };
-    let loss = if config.task() == Task::Classify { Loss::CrossEntropy } else { Loss::Mse };
+    let loss = if config.tokens().is_some() { Loss::CrossEntropy } else { Loss::Mse };
     let options = TrainingOptions {
         batch: 8,
         epochs: 2,
@@ -97,7 +70,7 @@ fn session(engine: &Engine, preset: Preset, dtype: DType, accumulate: usize) -> 
         seed: 11,
         ..TrainingOptions::default()
     };
-    Ok(Session::new(engine, config.build()?, &dataset, context, horizon, options)?)
+    Ok(Session::new(engine, config.build()?, &dataset, context, values, options)?)
 }
 
 /// The bits of every entry of the state.
@@ -110,7 +83,7 @@ fn bits(session: &Session) -> Check<Bits> {
 }
 
 /// Steps of training replayed and issued, and an evaluation: parameters, moments, statistics, losses and scores.
-fn trained(engine: &Engine, preset: Preset, dtype: DType, accumulate: usize) -> Check<(Bits, usize)> {
+fn trained(engine: &Engine, preset: &Preset, dtype: DType, accumulate: usize) -> Check<(Bits, usize)> {
     let mut s = session(engine, preset, dtype, accumulate)?;
     s.step()?;
     s.issue()?;
@@ -123,20 +96,20 @@ fn trained(engine: &Engine, preset: Preset, dtype: DType, accumulate: usize) -> 
 fn whole_steps_do_not_depend_on_reuse(engine: &Engine) -> Check {
     // Of the plans with the most sharing: some may be as small as the tightest.
     let mut other_plans = 0;
-    for &preset in Preset::ALL {
+    for preset in Preset::ALL {
         for (dtype, accumulate) in [(DType::F32, 1), (DType::BF16, 1), (DType::F32, 2)] {
             let (want, tight) = trained(&engine.with_reuse(Reuse::Tight), preset, dtype, accumulate)?;
             let loss = want.iter().find(|(name, _)| name == "ring").map(|(_, ring)| f64::from_bits(ring[0]));
-            assert!(loss.is_some_and(|l| l.is_finite() && l > 0.0), "{}: {loss:?}", preset.name());
+            assert!(loss.is_some_and(|l| l.is_finite() && l > 0.0), "{}: {loss:?}", preset.name);
             for reuse in [Reuse::Most, Reuse::Nothing] {
                 let (got, arena) = trained(&engine.with_reuse(reuse), preset, dtype, accumulate)?;
                 for ((name, want), (_, got)) in want.iter().zip(&got) {
                     let differ = want.iter().zip(got).filter(|(a, b)| a != b).count();
-                    let what = format!("{} in {dtype}, {reuse:?}", preset.name());
+                    let what = format!("{} in {dtype}, {reuse:?}", preset.name);
                     assert!(differ == 0, "{what}: {differ} of {} elements of {name} differ", want.len());
                 }
                 let larger = arena > tight || reuse == Reuse::Most;
-                assert!(larger, "{} in {dtype}: {arena} bytes with none, {tight} with reuse", preset.name());
+                assert!(larger, "{} in {dtype}: {arena} bytes with none, {tight} with reuse", preset.name);
                 other_plans += usize::from(reuse == Reuse::Most && arena != tight);
             }
         }
@@ -147,14 +120,8 @@ fn whole_steps_do_not_depend_on_reuse(engine: &Engine) -> Check {
 
 /// One replayed step, one issued and an evaluation.
 fn whole_steps_pass_the_sanitizer(engine: &Engine) -> Check {
-    let presets = [
-        Preset::PatchTst42,
-        Preset::PatchTstDeep,
-        Preset::WindowRegressor,
-        Preset::DLinear,
-        Preset::CrossAsset,
-    ];
-    for preset in presets {
+    for name in ["patchtst-42", "patchtst-deep", "window-regressor", "dlinear", "cross-asset"] {
+        let preset = Preset::named(name).ok_or(name)?;
         let work = |engine: &Engine| -> Check<Vec<Vec<u8>>> {
             let mut s = session(engine, preset, DType::F32, 2)?;
             s.step()?;
@@ -162,8 +129,8 @@ fn whole_steps_pass_the_sanitizer(engine: &Engine) -> Check {
             s.evaluate(Segment::Test)?;
             Ok(bits(&s)?.into_iter().map(|(_, b)| b.iter().flat_map(|b| b.to_le_bytes()).collect()).collect())
         };
-        let sanitized = agree(engine, work).map_err(|e| format!("{}: {e}", preset.name()))?;
-        assert!(sanitized == work(engine)?, "{}: the sanitizer changes results", preset.name());
+        let sanitized = agree(engine, work).map_err(|e| format!("{}: {e}", preset.name))?;
+        assert!(sanitized == work(engine)?, "{}: the sanitizer changes results", preset.name);
     }
     Ok(())
 }

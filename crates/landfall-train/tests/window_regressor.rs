@@ -6,24 +6,31 @@ mod gpu;
 use gpu::on_each_device;
 use landfall::{DType, Engine, HostTensor};
 use landfall_train::data::synthetic::walk;
-use landfall_train::models::{PatchTst, PatchTstConfig, Preset};
+use landfall_train::models::{ModelKind, PatchTstConfig, WindowRegressor, WindowRegressorConfig};
+use landfall_train::run::Preset;
 use landfall_train::train::{Dataset, Session, TrainingOptions};
 use std::error::Error;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn options(dtype: DType, batch: usize, epochs: usize) -> TrainingOptions {
-    TrainingOptions { batch, epochs, dtype, seed: 7, ..Preset::WindowRegressor.recipe().options() }
+    TrainingOptions {
+        batch,
+        epochs,
+        dtype,
+        seed: 7,
+        ..Preset::of(ModelKind::WindowRegressor).recipe.options()
+    }
 }
 
 fn session(
     engine: &Engine,
-    config: PatchTstConfig,
+    config: WindowRegressorConfig,
     data: &Dataset,
     options: TrainingOptions,
 ) -> Result<Session> {
-    let model = PatchTst::new(config.clone())?;
-    Ok(Session::new(engine, Box::new(model), data, config.context, 1, options)?)
+    let context = config.0.context;
+    Ok(Session::new(engine, Box::new(WindowRegressor::new(config)?), data, context, 1, options)?)
 }
 
 /// Every entry that a step may change.
@@ -38,21 +45,26 @@ fn snapshot(s: &Session) -> Result<Vec<(String, HostTensor)>> {
 
 #[test]
 fn has_the_published_number_of_parameters() -> Result<()> {
-    assert_eq!(Preset::WindowRegressor.config().build()?.parameters().count(), 101_185);
-    let h96 = |p: Preset| p.config().build().map(|m| m.parameters().count());
-    assert_eq!(h96(Preset::PatchTst42)?, 81_728);
-    assert_eq!(h96(Preset::PatchTst64)?, 115_872);
-    assert_eq!(h96(Preset::PatchTstDeep)?, 22_101_600);
-    assert_eq!(h96(Preset::DLinear)?, 2 * (336 * 96 + 96));
+    for (name, count) in [
+        ("window-regressor", 101_185),
+        ("patchtst-42", 81_728),
+        ("patchtst-64", 115_872),
+        ("patchtst-deep", 22_101_600),
+        ("dlinear", 2 * (336 * 96 + 96)),
+    ] {
+        let preset = Preset::named(name).ok_or(name)?;
+        assert_eq!(preset.config().build()?.parameters().count(), count, "{name}");
+    }
     Ok(())
 }
 
 on_each_device!(fifteen_samples_are_learned, r01_each_step_agrees_with_f64);
 
 fn fifteen_samples_are_learned(engine: &Engine) -> Result<()> {
-    let base = Preset::WindowRegressor.config().patchtst().ok_or("a PatchTST")?;
+    let WindowRegressorConfig(base) = WindowRegressorConfig::default();
     let config =
         PatchTstConfig { context: 8, patch: 4, stride: 4, d_model: 8, heads: 2, layers: 1, d_ff: 32, ..base };
+    let config = WindowRegressorConfig(config);
     let data = Dataset::regression(&walk(15, 1, 8, 1)?);
     let mut s = session(engine, config, &data, options(DType::F32, 15, 10))?;
     for _ in 0..10 {
@@ -70,7 +82,7 @@ fn r01_each_step_agrees_with_f64(engine: &Engine) -> Result<()> {
     let data = walk(5000, 10, 24, 3)?;
     let labels = data.labels.clone();
     let data = Dataset::regression(&data);
-    let config = Preset::WindowRegressor.config().patchtst().ok_or("a PatchTST")?;
+    let config = WindowRegressorConfig::default();
     let mut reference = session(&Engine::cpu()?, config.clone(), &data, options(DType::F64, 64, 3))?;
     let mut tested = session(engine, config, &data, options(DType::F32, 64, 3))?;
     let steps = 50;

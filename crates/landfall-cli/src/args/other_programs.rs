@@ -3,7 +3,7 @@
 use super::serving::KeptIntervals;
 use super::weights;
 use clap::Args as Group;
-use landfall_train::run::{Device, Network, OneOrMore, Settings, Weights};
+use landfall_train::run::{Device, NetworkOptions, OneOrMore, Settings, Weights};
 use std::path::PathBuf;
 
 #[derive(Debug, Group)]
@@ -55,12 +55,16 @@ pub(crate) struct Import {
 
 impl Import {
     pub(crate) fn settings(&self) -> Settings {
-        let network = Network { stride: self.stride, ..Network::default() };
+        let network = self.stride.map(|stride| {
+            let mut network = NetworkOptions::default();
+            network.set("stride", stride);
+            network
+        });
         Settings {
             init: Some(self.weights.clone()),
             data: Some(OneOrMore(self.data.clone())),
             context: self.context,
-            network: (network != Network::default()).then_some(network),
+            network,
             columns: self.columns.clone(),
             target: self.target.clone(),
             series_id: self.series_id.clone().map(OneOrMore),

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<u8, CliError> {
     for (key, value) in [("--windows", args.windows), ("--step", Some(args.step))] {
         if value == Some(0) {
             let (value, rule) = ("0".to_owned(), "it must be at least 1");
-            return Err(RunError::from(SettingsError::Range { key, value, rule }).into());
+            return Err(CliError::Range { flag: key, value, rule });
         }
     }
     if args.setup.settings().interval.is_some() {

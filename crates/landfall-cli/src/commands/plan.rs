@@ -5,8 +5,8 @@ use crate::error::CliError;
 use crate::output::{self, mib, table};
 use landfall::plan::Report;
 use landfall_train::data::synthetic::walk;
-use landfall_train::models::{Columns, Preset, Task};
-use landfall_train::run::{Device, ModelKind, Settings, on_device};
+use landfall_train::models::{Columns, ModelKind, Predicts};
+use landfall_train::run::{Device, Preset, Settings, on_device};
 use landfall_train::train::{Dataset, Target};
 use serde_json::json;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     };
     if settings.model.is_none() {
         // The default recipe takes its sizes from data; a plan needs none.
-        settings.preset.get_or_insert_with(|| Preset::PatchTst42.name().to_owned());
+        settings.preset.get_or_insert_with(|| Preset::of(ModelKind::Patchtst).name.to_owned());
     }
     let listed = settings.columns.take().map(|c| c.len());
     let channels = args.shapes.channels.or(settings.channels).or(listed).unwrap_or(7);
@@ -37,22 +37,24 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     (settings.known_future, settings.fixed) = (None, None);
     (settings.categorical, settings.calendar) = (None, None);
     let classifies = settings.model == Some(ModelKind::CrossAsset)
-        || settings.preset.as_deref() == Some(Preset::CrossAsset.name());
+        || settings.preset.as_deref() == Some(Preset::of(ModelKind::CrossAsset).name);
     settings.channels = if classifies { args.shapes.channels } else { Some(channels) };
     // Of a run with covariates its columns.
     let stored = settings.network.as_ref().and_then(|n| n.columns).filter(|_| args.shapes.channels.is_none());
     let resolved = settings.resolve()?;
     let targets = targets.unwrap_or(channels).clamp(1, channels.max(1));
     let columns = stored.unwrap_or(Columns { targets, past: channels.saturating_sub(targets), known: 0 });
-    let resolved = match resolved.network.task() {
-        Task::Forecast => resolved.for_columns(columns)?,
-        Task::Regress | Task::Classify => resolved,
+    let resolved = match resolved.network.predicts() {
+        Predicts::Rows(_) => resolved.for_columns(columns)?,
+        Predicts::Value | Predicts::Classes(_) => resolved,
     };
     let (n, t) = (&resolved.network, &resolved.training);
-    let mut dataset = match n.task() {
-        Task::Forecast => Dataset::blank(channels, n.context(), n.horizon(), t.batch),
-        Task::Regress => Dataset::regression(&walk(t.batch, channels, n.context(), t.seed)?),
-        Task::Classify => Dataset::blank_classes(n.tokens().unwrap_or(1), n.context(), n.horizon(), t.batch),
+    let mut dataset = match n.predicts() {
+        Predicts::Rows(_) => Dataset::blank(channels, n.context(), n.horizon(), t.batch),
+        Predicts::Value => Dataset::regression(&walk(t.batch, channels, n.context(), t.seed)?),
+        Predicts::Classes(classes) => {
+            Dataset::blank_classes(n.tokens().unwrap_or(1), n.context(), classes, t.batch)
+        }
     };
     let channels = n.tokens().unwrap_or(channels);
     if let Target::Future(all) = &mut dataset.target {
@@ -73,7 +75,7 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
         "{preset}: batch {}, {channels} channels, context {}, horizon {}, {} parameters{}\n\n{}\n\n{}",
         t.batch,
         n.context(),
-        n.horizon(),
+        n.predicts().values(),
         session.model().parameters().count(),
         if placed.device == Device::Null { String::new() } else { format!("; {}", placed.line()) },
         values(&report, args.all),

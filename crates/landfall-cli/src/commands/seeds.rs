@@ -69,7 +69,7 @@ pub(super) fn run(args: &Train, seeds: &[u64], stop: &Stop) -> Result<u8, CliErr
     if seeds.len() < 2 || twice.is_some() {
         let value = seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         let rule = "give at least two, each once (--seed takes one)";
-        return Err(RunError::from(SettingsError::Range { key: "--seeds", value, rule }).into());
+        return Err(CliError::Range { flag: "--seeds", value, rule });
     }
     let settings = new_settings(args)?;
     let resolved = settings.resolve()?;

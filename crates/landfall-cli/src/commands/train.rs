@@ -12,8 +12,8 @@ use crate::signals::Stop;
 use crate::training::{Begun, Comparison, Ended as Part, Finished, NewRun, Ready};
 use landfall::World;
 use landfall_train::data::WindowedPanel;
-use landfall_train::models::Task;
-use landfall_train::run::{AutoReason, EvaluationRecord, Run, Settings, Source, Weights, count};
+use landfall_train::models::Predicts;
+use landfall_train::run::{EvaluationRecord, Run, Settings, Source, Weights, count};
 use landfall_train::train::Session;
 use results::Results;
 use serde_json::json;
@@ -155,11 +155,11 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
     output::line(&data)?;
     note_all(&ready.notes);
     let preset = s.preset.as_deref().unwrap_or_default();
-    let (sizes, unit) = match n.task() {
-        Task::Forecast | Task::Regress => {
+    let (sizes, unit) = match n.predicts() {
+        Predicts::Rows(_) | Predicts::Value => {
             (format!("context {}, horizon {}", n.context(), n.horizon()), "windows")
         }
-        Task::Classify => (format!("{} features, {} classes", n.context(), n.horizon()), "samples"),
+        Predicts::Classes(classes) => (format!("{} features, {classes} classes", n.context()), "samples"),
     };
     let how = match (resolved.untested, resolved.trains()) {
         (true, _) => "no network is trained".to_owned(),

@@ -39,7 +39,7 @@ pub enum Linear {
 impl Linear {
     /// The configuration of its model.
     #[must_use]
-    pub const fn config(self) -> ModelConfig {
+    pub fn config(self) -> ModelConfig {
         match self {
             Self::NLinear { context, horizon } => {
                 ModelConfig::Nlinear(NLinearConfig { context, horizon, outputs: 1 })

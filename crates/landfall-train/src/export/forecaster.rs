@@ -3,7 +3,7 @@
 
 use super::{ExportError, distribution};
 use crate::data::{Baseline, Known, Scaler};
-use crate::models::Task;
+use crate::models::Predicts;
 use crate::run::{Data, Forecaster, HalfWidths, Run, RunError, Weights};
 use crate::train::{Dataset, Loss, Session};
 use landfall::{DType, Engine, Error, Graph, HostTensor, Shape, StateSpec, Value, ops};
@@ -95,8 +95,8 @@ impl Forecasting {
     pub(super) fn open(run: Run, weights: Weights, widths: Option<&HalfWidths>) -> Result<Self, ExportError> {
         let engine = Engine::cpu()?;
         let mut columns = InputColumns::default();
-        let (session, constants) = match run.resolved().network.task() {
-            Task::Regress => {
+        let (session, constants) = match run.resolved().network.predicts() {
+            Predicts::Value => {
                 let Data::Walk(walk) = run.load(&[], None)? else {
                     return Err(RunError::NoFuture { path: run.path().to_owned() }.into());
                 };
@@ -108,11 +108,11 @@ impl Forecasting {
                 ];
                 (run.session(&engine, &Dataset::regression(&walk), weights)?, constants)
             }
-            task @ (Task::Forecast | Task::Classify) => {
+            predicts @ (Predicts::Rows(_) | Predicts::Classes(_)) => {
                 let scalers: Vec<&Scaler> = run.scalers().iter().map(|(_, scaler)| scaler).collect();
-                columns = match task {
-                    Task::Forecast => InputColumns::of(&run),
-                    Task::Regress | Task::Classify => {
+                columns = match predicts {
+                    Predicts::Rows(_) => InputColumns::of(&run),
+                    Predicts::Value | Predicts::Classes(_) => {
                         let all = scalers.first().map_or(0, |s| s.channels());
                         InputColumns { context: (0..all).collect(), ..InputColumns::default() }
                     }
@@ -128,7 +128,7 @@ impl Forecasting {
                         constants.push((std, table(&scalers, columns, Scaler::std)?));
                     }
                 }
-                if task == Task::Forecast {
+                if matches!(predicts, Predicts::Rows(_)) {
                     constants.extend(floors(&run, &scalers)?.map(|floors| (FLOOR, floors)));
                     if let Loss::Distribution(family, levels) = &run.resolved().training.loss {
                         let made = distribution::constants(*family, levels, run.path())?;
@@ -183,7 +183,7 @@ impl Forecasting {
 
     /// Whether a forecast needs to be told which series it continues.
     pub(super) fn several(&self) -> bool {
-        self.run.resolved().network.task() == Task::Forecast && self.run.scalers().len() > 1
+        self.run.resolved().network.forecasts() && self.run.scalers().len() > 1
     }
 
     /// The graph for windows of this number at once.
@@ -192,10 +192,10 @@ impl Forecasting {
     /// What the engine refuses.
     pub(super) fn graph(&self, batch: usize) -> Result<Built, Error> {
         let graph = Graph::new(&self.spec);
-        let (inputs, outputs) = match self.run.resolved().network.task() {
-            Task::Forecast => self.forecast(&graph, batch)?,
-            Task::Regress => self.regress(&graph, batch)?,
-            Task::Classify => self.classify(&graph, batch)?,
+        let (inputs, outputs) = match self.run.resolved().network.predicts() {
+            Predicts::Rows(_) => self.forecast(&graph, batch)?,
+            Predicts::Value => self.regress(&graph, batch)?,
+            Predicts::Classes(_) => self.classify(&graph, batch)?,
         };
         Ok(Built { graph, inputs, outputs })
     }

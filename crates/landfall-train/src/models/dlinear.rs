@@ -1,35 +1,47 @@
 //! DLinear: one linear map of a window's trend and one of what is left (Zeng et al. 2023).
 
+use super::list::{Configuration, Predicts};
+use super::option::configuration;
 use super::{Model, windows};
 use crate::nn::{Context, Linear, Parameters};
 use landfall::{Error, Value, ops};
-use serde::{Deserialize, Serialize};
 
-/// Sizes of a DLinear.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DLinearConfig {
-    /// Rows of history L.
-    pub context: usize,
-    /// Rows predicted H.
-    pub horizon: usize,
-    /// Rows of the moving average that is the trend; odd.
-    pub kernel: usize,
-    /// Values predicted for each row: 1, or one for each quantile.
-    pub outputs: usize,
+configuration! {
+    /// Sizes of a DLinear; by default those of the paper for ETTh1.
+    pub struct DLinearConfig;
+    sizes {
+        /// Rows of history L.
+        context: usize = 336,
+        /// Rows predicted H.
+        horizon: usize = 96,
+        /// Values predicted for each row: 1, or one for each quantile.
+        outputs: usize = 1,
+    }
+    options {
+        /// Rows of the moving average that is the trend; odd.
+        kernel: usize = 25,
+    }
 }
 
-impl DLinearConfig {
-    /// Checks that the sizes fit together.
-    ///
-    /// # Errors
-    /// A sentence that says which do not.
-    pub fn check(&self) -> Result<(), String> {
+impl Configuration for DLinearConfig {
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn predicts(&self) -> Predicts {
+        Predicts::Rows(self.horizon)
+    }
+
+    fn check(&self) -> Result<(), String> {
         super::positive(&[("context", self.context), ("horizon", self.horizon), ("outputs", self.outputs)])?;
         if self.kernel.is_multiple_of(2) {
             return Err(format!("kernel is {}; it must be odd, to have a middle row", self.kernel));
         }
         Ok(())
+    }
+
+    fn build(&self) -> Result<Box<dyn Model>, String> {
+        Ok(Box::new(DLinear::new(self.clone())?))
     }
 }
 

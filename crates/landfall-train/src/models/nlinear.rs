@@ -1,29 +1,41 @@
 //! NLinear: one linear map of a window whose last value is subtracted first (Zeng et al. 2023).
 
+use super::list::{Configuration, Predicts};
+use super::option::configuration;
 use super::{Model, windows};
 use crate::nn::{Context, Linear, Parameters};
 use landfall::{Error, Value};
-use serde::{Deserialize, Serialize};
 
-/// Sizes of an NLinear.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NLinearConfig {
-    /// Context length L.
-    pub context: usize,
-    /// Horizon H.
-    pub horizon: usize,
-    /// Values predicted for each row: 1, or one for each quantile.
-    pub outputs: usize,
+configuration! {
+    /// Sizes of an NLinear.
+    pub struct NLinearConfig;
+    sizes {
+        /// Rows of history L.
+        context: usize = 336,
+        /// Rows predicted H.
+        horizon: usize = 96,
+        /// Values predicted for each row: 1, or one for each quantile.
+        outputs: usize = 1,
+    }
+    options {
+    }
 }
 
-impl NLinearConfig {
-    /// Checks that no size is 0.
-    ///
-    /// # Errors
-    /// A sentence that names the size.
-    pub fn check(&self) -> Result<(), String> {
+impl Configuration for NLinearConfig {
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn predicts(&self) -> Predicts {
+        Predicts::Rows(self.horizon)
+    }
+
+    fn check(&self) -> Result<(), String> {
         super::positive(&[("context", self.context), ("horizon", self.horizon), ("outputs", self.outputs)])
+    }
+
+    fn build(&self) -> Result<Box<dyn Model>, String> {
+        Ok(Box::new(NLinear::new(self.clone())?))
     }
 }
 
@@ -49,7 +61,7 @@ impl NLinear {
     /// A model of this configuration.
     ///
     /// # Errors
-    /// As [`NLinearConfig::check`].
+    /// A sentence that says which size is 0.
     pub fn new(config: NLinearConfig) -> Result<Self, String> {
         config.check()?;
         let mut p = Parameters::new();

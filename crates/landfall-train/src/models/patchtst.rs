@@ -1,13 +1,13 @@
 //! PatchTST: a transformer over patches of each channel on its own (Nie et al. 2023).
 
+use super::list::{Configuration, Predicts};
+use super::option::{configuration, option_choices};
 use super::{Layer, Model};
 use crate::nn::{Context, Dropout, Init, Linear, Norm, NormKind, ParameterId, Parameters, gelu};
 use landfall::{Error, Value, ops};
-use serde::{Deserialize, Serialize};
 
 /// Where the norm stands in a layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// `norm(x + f(x))`.
     Post,
@@ -16,8 +16,7 @@ pub enum Order {
 }
 
 /// Which form of GELU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approximation {
     /// `x · Φ(x)`.
     Erf,
@@ -25,21 +24,8 @@ pub enum Approximation {
     Tanh,
 }
 
-/// What a model predicts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Task {
-    /// `horizon` values of each channel.
-    Forecast,
-    /// One value for a window: the mean of the channels' predictions.
-    Regress,
-    /// A class of each token of a sample.
-    Classify,
-}
-
 /// Where dropout stands in training; the parameters are the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DropoutMasks {
     /// The official implementation's: after the embedding, twice in series after the attention's projection, after
     /// GELU, and after the feed-forward's second product.
@@ -50,52 +36,57 @@ pub enum DropoutMasks {
     Branches,
 }
 
-/// Sizes and options of a PatchTST.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PatchTstConfig {
-    /// Rows of history L.
-    pub context: usize,
-    /// Rows predicted H.
-    pub horizon: usize,
-    /// Rows of a patch P.
-    pub patch: usize,
-    /// Rows between patches S.
-    pub stride: usize,
-    /// Width of the model d.
-    pub d_model: usize,
-    /// Attention heads h.
-    pub heads: usize,
-    /// Encoder layers n.
-    pub layers: usize,
-    /// Width of the feed-forward f.
-    pub d_ff: usize,
-    /// Which norm.
-    pub norm: NormKind,
-    /// Where it stands.
-    pub order: Order,
-    /// Whether a layer's attention scores are added to the running sum of the earlier layers'.
-    pub residual_attention: bool,
-    /// Which form of GELU.
-    pub gelu: Approximation,
-    /// Whether the end is padded with `stride` copies of the last value.
-    pub padding: bool,
-    /// Whether rows that fill no whole patch are left out at the start of the window, as Hugging Face's PatchTST does,
-    /// instead of at its end.
-    #[serde(default)]
-    pub drop_first_rows: bool,
-    /// Whether each window and channel is normalised before, and the prediction scaled back.
-    pub revin: bool,
-    /// Dropout rate.
-    pub dropout: f64,
-    /// Where dropout stands.
-    #[serde(default)]
-    pub dropout_masks: DropoutMasks,
-    /// Values that the head predicts for each row: 1, or one for each quantile.
-    pub outputs: usize,
-    /// What the head predicts.
-    pub task: Task,
+configuration! {
+    /// Sizes and options of a PatchTST; by default the paper's for ETTh1 and ETTh2, with 336 rows of history and 96 rows
+    /// predicted.
+    pub struct PatchTstConfig;
+    sizes {
+        /// Rows of history L.
+        context: usize = 336,
+        /// Rows predicted H.
+        horizon: usize = 96,
+        /// Dropout rate.
+        dropout: f64 = 0.3,
+        /// Values that the head predicts for each row: 1, or one for each quantile.
+        outputs: usize = 1,
+    }
+    options {
+        /// Rows of a patch P.
+        patch: usize = 16,
+        /// Rows between patches S.
+        stride: usize = 8,
+        /// Width of the model d.
+        d_model: usize = 16,
+        /// Attention heads h.
+        heads: usize = 4 => [most 4096],
+        /// Encoder layers n.
+        layers: usize = 3 => [most 4096],
+        /// Width of the feed-forward f.
+        d_ff: usize = 128,
+        /// Which norm.
+        norm: NormKind = NormKind::Batch,
+        /// Where it stands.
+        order: Order = Order::Post,
+        /// Whether a layer's attention scores are added to the running sum of the earlier layers'.
+        residual_attention: bool = true,
+        /// Which form of GELU.
+        gelu: Approximation = Approximation::Erf,
+        /// Whether the end is padded with `stride` copies of the last value.
+        padding: bool = true,
+        /// Whether rows that fill no whole patch are left out at the start of the window, as Hugging Face's PatchTST does,
+        /// instead of at its end.
+        drop_first_rows: bool = false => [omitted true],
+        /// Whether each window and column is normalised before, and the prediction scaled back.
+        revin: bool = true,
+        /// Where dropout stands.
+        dropout_masks: DropoutMasks = DropoutMasks::Official,
+    }
 }
+
+option_choices! { NormKind { Batch = "batch", Layer = "layer" } }
+option_choices! { Order { Post = "post", Pre = "pre" } }
+option_choices! { Approximation { Erf = "erf", Tanh = "tanh" } }
+option_choices! { DropoutMasks { Official = "official", Branches = "branches" } }
 
 impl PatchTstConfig {
     /// Number of patches N: ⌊(L − P)/S⌋ + 1, and one more with padding.
@@ -116,12 +107,9 @@ impl PatchTstConfig {
         ];
         super::positive(&named)?;
         super::layers_fit(self.layers)?;
-        if self.task == Task::Classify {
-            return Err("task is classify; a PatchTST forecasts or regresses".to_owned());
-        }
         if self.patch > self.context {
             return Err(format!(
-                "context ({1}) must be at least the patch length ({0}); raise --context or set --patch",
+                "context ({1}) must be at least the patch length ({0}); raise the context or set the patch",
                 self.patch, self.context
             ));
         }
@@ -165,13 +153,17 @@ impl PatchTst {
     /// # Errors
     /// A sentence that says which sizes do not fit.
     pub fn new(config: PatchTstConfig) -> Result<Self, String> {
+        Self::starting(config, Start::Official)
+    }
+
+    /// The same with other initial values.
+    pub(super) fn starting(config: PatchTstConfig, start: Start) -> Result<Self, String> {
         let patches = config.patches()?;
         let (d, f) = (config.d_model, config.d_ff);
         let mut p = Parameters::new();
-        // The window-regressor starts from Xavier normal weights, zero biases and small positions.
-        let regress = config.task == Task::Regress;
+        let xavier = start == Start::Xavier;
         let linear = |p: &mut Parameters, name: &str, i: usize, o: usize| {
-            if regress {
+            if xavier {
                 Linear::with_init(p, name, i, o, Init::xavier_normal(i, o), Init::Constant(0.0))
             } else {
                 Linear::new(p, name, i, o)
@@ -179,7 +171,7 @@ impl PatchTst {
         };
         let embed = linear(&mut p, "model.backbone.W_P", config.patch, d);
         let positions =
-            if regress { Init::Normal((2.0 / d as f64).sqrt() * 0.02) } else { Init::Uniform(0.02) };
+            if xavier { Init::Normal((2.0 / d as f64).sqrt() * 0.02) } else { Init::Uniform(0.02) };
         let positions = p.add("model.backbone.W_pos", [patches, d], positions);
         let mut layers = Vec::with_capacity(config.layers);
         for i in 0..config.layers {
@@ -187,7 +179,7 @@ impl PatchTst {
             let attention = format!("{name}.self_attn");
             let parts: Vec<String> =
                 ["W_Q", "W_K", "W_V"].iter().map(|w| format!("{attention}.{w}")).collect();
-            let (weight, bias) = if regress {
+            let (weight, bias) = if xavier {
                 (Init::xavier_normal(d, d), Init::Constant(0.0))
             } else {
                 (Init::fan_in(d), Init::fan_in(d))
@@ -306,6 +298,37 @@ impl PatchTst {
     }
 }
 
+/// Which initial values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Those of the official implementation.
+    Official,
+    /// Xavier normal weights, zero biases and small positions.
+    Xavier,
+}
+
+impl Configuration for PatchTstConfig {
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn predicts(&self) -> Predicts {
+        Predicts::Rows(self.horizon)
+    }
+
+    fn has_batch_norm(&self) -> bool {
+        self.norm == NormKind::Batch
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.patches().map(|_| ())
+    }
+
+    fn build(&self) -> Result<Box<dyn Model>, String> {
+        Ok(Box::new(PatchTst::new(self.clone())?))
+    }
+}
+
 impl PatchTstConfig {
     fn head_size(&self) -> usize {
         self.d_model / self.heads
@@ -322,6 +345,13 @@ impl Model for PatchTst {
     }
 
     fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
+        Ok(cx.graph.name(self.rows(cx, x)?, "prediction"))
+    }
+}
+
+impl PatchTst {
+    /// The predicted rows of each column, `[B, C, L]` → `[B, C, Q·H]`.
+    pub(super) fn rows(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
         let (g, c) = (cx.graph, &self.config);
         let (b, channels) = super::windows(g, x, "patchtst", c.context)?;
         let standardised = if c.revin { Some(super::revin::standardise(g, x)?) } else { None };
@@ -333,16 +363,9 @@ impl Model for PatchTst {
         let flat = g.reshape(hidden, [b * channels, self.patches * c.d_model])?;
         let y = self.head.forward_with(cx, flat, weight)?;
         let y = g.reshape(y, [b, channels, width])?;
-        let y = match standardised {
-            Some(s) => s.restore(g, y)?,
-            None => y,
-        };
-        match c.task {
-            Task::Forecast | Task::Classify => Ok(g.name(y, "prediction")),
-            Task::Regress => {
-                let mean = g.mean(y, [1])?;
-                Ok(g.name(g.reshape(mean, [b, 1, width])?, "prediction"))
-            }
+        match standardised {
+            Some(s) => s.restore(g, y),
+            None => Ok(y),
         }
     }
 }

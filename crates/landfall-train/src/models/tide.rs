@@ -1,42 +1,46 @@
 //! TiDE: a dense encoder and decoder of each column, with covariates along the lookback window and the horizon (Das et al.
 //! 2023).
 
+use super::list::{Configuration, Predicts, Reads};
 use super::mlp::{ResidualBlock, Widths};
+use super::option::configuration;
 use super::revin::{ColumnAffine, standardise};
 use super::{Columns, Inputs, Model};
 use crate::nn::{Context, Init, Linear, ParameterId, Parameters};
 use landfall::{Error, Value};
-use serde::{Deserialize, Serialize};
 
-/// Sizes of a TiDE.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TideConfig {
-    /// Rows of history L.
-    pub context: usize,
-    /// Rows predicted H.
-    pub horizon: usize,
-    /// The columns of the data.
-    pub columns: Columns,
-    /// Width of the encoder's and the decoder's layers.
-    pub d_model: usize,
-    /// Layers of the encoder, and of the decoder: one residual block fewer each (the reference implementation's count).
-    pub layers: usize,
-    /// Values that the decoder makes for each predicted row.
-    pub d_decoder: usize,
-    /// Hidden width of the temporal decoder.
-    pub d_temporal: usize,
-    /// Whether residual blocks end with a layer norm.
-    pub layer_norm: bool,
-    /// Whether the temporal decoder ends with one too, as in the reference implementation. Of a single value a layer norm
-    /// leaves its bias alone: what is forecast is then the linear map of the window, and no covariate takes part.
-    pub temporal_norm: bool,
-    /// Whether each window and column is normalised before, and the prediction scaled back.
-    pub revin: bool,
-    /// Dropout rate.
-    pub dropout: f64,
-    /// Values predicted for each row: 1, or one for each quantile.
-    pub outputs: usize,
+configuration! {
+    /// Sizes of a TiDE; by default those of the reference recipe for ETTh1, with a temporal decoder that keeps covariates.
+    pub struct TideConfig;
+    sizes {
+        /// Rows of history L.
+        context: usize = 720,
+        /// Rows predicted H.
+        horizon: usize = 96,
+        /// The columns of the data.
+        columns: Columns = Columns::only(1),
+        /// Dropout rate.
+        dropout: f64 = 0.5,
+        /// Values predicted for each row: 1, or one for each quantile.
+        outputs: usize = 1,
+    }
+    options {
+        /// Width of the encoder's and the decoder's layers.
+        d_model: usize = 512,
+        /// Layers of the encoder, and of the decoder: one residual block fewer each (the reference implementation's count).
+        layers: usize = 2 => [most 4096],
+        /// Values that the decoder makes for each predicted row.
+        d_decoder: usize = 32,
+        /// Hidden width of the temporal decoder.
+        d_temporal: usize = 16,
+        /// Whether residual blocks end with a layer norm.
+        layer_norm: bool = true,
+        /// Whether the temporal decoder ends with one too, as in the reference implementation. Of a single value a layer norm
+        /// leaves its bias alone: what is forecast is then the linear map of the window, and no covariate takes part.
+        temporal_norm: bool = false,
+        /// Whether each window and column is normalised before, and the prediction scaled back.
+        revin: bool = true,
+    }
 }
 
 /// Hidden width of the covariates' encoder, and what it makes of the covariates of a row.
@@ -44,12 +48,20 @@ const FEATURES: (usize, usize) = (64, 4);
 /// Values that stand for a column, learned.
 const EMBEDDING: usize = 16;
 
-impl TideConfig {
-    /// Checks that the sizes fit together.
-    ///
-    /// # Errors
-    /// A sentence that says which do not.
-    pub fn check(&self) -> Result<(), String> {
+impl Configuration for TideConfig {
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::Together(self.columns)
+    }
+
+    fn predicts(&self) -> Predicts {
+        Predicts::Rows(self.horizon)
+    }
+
+    fn check(&self) -> Result<(), String> {
         super::positive(&[
             ("context", self.context),
             ("horizon", self.horizon),
@@ -68,6 +80,10 @@ impl TideConfig {
                 .to_owned());
         }
         super::rate(self.dropout)
+    }
+
+    fn build(&self) -> Result<Box<dyn Model>, String> {
+        Ok(Box::new(Tide::new(self.clone())?))
     }
 }
 

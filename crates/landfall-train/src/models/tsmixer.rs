@@ -1,41 +1,57 @@
 //! TSMixer: layers that mix the rows of a window and its columns in turn (Chen et al. 2023).
 
+use super::list::{Configuration, Predicts, Reads};
+use super::option::configuration;
 use super::revin::{ColumnAffine, standardise};
 use super::{Columns, Inputs, Model};
 use crate::nn::{Context, Dropout, Init, Linear, Norm, NormKind, Parameters};
 use landfall::{Error, Value};
-use serde::{Deserialize, Serialize};
 
-/// Sizes of a TSMixer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TsMixerConfig {
-    /// Rows of history L.
-    pub context: usize,
-    /// Rows predicted H.
-    pub horizon: usize,
-    /// The columns of the data.
-    pub columns: Columns,
-    /// Mixing layers.
-    pub layers: usize,
-    /// Hidden width of the layers that mix columns.
-    pub d_ff: usize,
-    /// Which norm; over all rows and columns of a window together.
-    pub norm: NormKind,
-    /// Whether each window and column is normalised before, and the prediction scaled back.
-    pub revin: bool,
-    /// Dropout rate.
-    pub dropout: f64,
-    /// Values predicted for each row: 1, or one for each quantile.
-    pub outputs: usize,
+configuration! {
+    /// Sizes of a TSMixer; by default those of the reference recipe for ETTh1.
+    pub struct TsMixerConfig;
+    sizes {
+        /// Rows of history L.
+        context: usize = 512,
+        /// Rows predicted H.
+        horizon: usize = 96,
+        /// The columns of the data.
+        columns: Columns = Columns::only(1),
+        /// Dropout rate.
+        dropout: f64 = 0.9,
+        /// Values predicted for each row: 1, or one for each quantile.
+        outputs: usize = 1,
+    }
+    options {
+        /// Mixing layers.
+        layers: usize = 6 => [most 4096],
+        /// Hidden width of the layers that mix columns.
+        d_ff: usize = 512,
+        /// Which norm; over all rows and columns of a window together.
+        norm: NormKind = NormKind::Batch,
+        /// Whether each window and column is normalised before, and the prediction scaled back.
+        revin: bool = true,
+    }
 }
 
-impl TsMixerConfig {
-    /// Checks that the sizes fit together.
-    ///
-    /// # Errors
-    /// A sentence that says which do not.
-    pub fn check(&self) -> Result<(), String> {
+impl Configuration for TsMixerConfig {
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::Together(self.columns)
+    }
+
+    fn has_batch_norm(&self) -> bool {
+        self.norm == NormKind::Batch
+    }
+
+    fn predicts(&self) -> Predicts {
+        Predicts::Rows(self.horizon)
+    }
+
+    fn check(&self) -> Result<(), String> {
         super::positive(&[
             ("context", self.context),
             ("horizon", self.horizon),
@@ -45,6 +61,10 @@ impl TsMixerConfig {
         ])?;
         super::layers_fit(self.layers)?;
         super::rate(self.dropout)
+    }
+
+    fn build(&self) -> Result<Box<dyn Model>, String> {
+        Ok(Box::new(TsMixer::new(self.clone())?))
     }
 }
 

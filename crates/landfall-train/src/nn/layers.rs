@@ -196,8 +196,7 @@ pub fn gelu(cx: &Context<'_>, x: Value, approximation: ops::Approximation) -> Re
 }
 
 /// Which norm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NormKind {
     /// Over the batch and all positions, per feature, with running statistics (Ioffe & Szegedy 2015).
     Batch,

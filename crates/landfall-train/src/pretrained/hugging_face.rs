@@ -6,7 +6,7 @@
 use super::{PretrainedError, forecasts_alone};
 use crate::checkpoint::{CheckpointError, File, Tensor};
 use crate::files::{read_text, replace};
-use crate::models::{Approximation, DropoutMasks, Order, PatchTstConfig, Task};
+use crate::models::{Approximation, DropoutMasks, Order, PatchTstConfig};
 use crate::nn::NormKind;
 use landfall::{DType, Error, HostTensor, Shape};
 use serde::Deserialize;
@@ -220,7 +220,6 @@ impl Options {
             dropout,
             dropout_masks: DropoutMasks::Branches,
             outputs: 1,
-            task: Task::Forecast,
         };
         network.patches().map_err(|why| PretrainedError::Config { path: path.to_owned(), why })?;
         let mut notes = Vec::from_iter(note);

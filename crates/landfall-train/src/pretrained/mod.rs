@@ -9,7 +9,7 @@ pub mod official;
 
 use crate::checkpoint::{CheckpointError, File};
 use crate::models::PatchTstConfig;
-use official::Shapes;
+pub use official::Shapes;
 use std::path::{Path, PathBuf};
 
 /// Why weights cannot be taken over, or written for another program.
@@ -74,16 +74,13 @@ impl Pretrained {
     }
 }
 
-/// Refuses what neither form of others has: quantiles and the mean of a window.
+/// Refuses what neither form of others has: quantiles.
 fn forecasts_alone(form: &'static str, config: &PatchTstConfig) -> Result<(), PretrainedError> {
     let refused =
         |option: String, why: &str| PretrainedError::Unexpressed { form, option, why: why.to_owned() };
     if config.outputs != 1 {
         let option = format!("quantiles ({} of them)", config.outputs);
         return Err(refused(option, "its head predicts one value for each row"));
-    }
-    if config.task != crate::models::Task::Forecast {
-        return Err(refused("a window-regressor".to_owned(), "its head predicts the rows after a window"));
     }
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 use super::RunError;
 use super::forecaster::linear;
-use super::kinds::ModelKind;
+use super::presets::Preset;
 use super::resolve::Resolved;
 use super::settings::Settings;
 use crate::choice::linear::Linear;
 use crate::choice::{Plan, Sizes};
 use crate::data::{Panel, Segment, Series, WindowedPanel};
-use crate::models::{Columns, ModelConfig, Preset};
+use crate::models::{Columns, ModelKind, Reads};
 use crate::train::{Dataset, Loss};
 
 /// Validations of a run, spread evenly over its steps.
@@ -30,8 +30,8 @@ impl Settings {
         }
         if matches!(s.model, None | Some(ModelKind::Patchtst)) {
             let network = s.network.get_or_insert_default();
-            let patch = *network.patch.get_or_insert(Sizes::patch(sizes.context).0);
-            network.stride.get_or_insert((patch / 2).max(1));
+            let patch = network.get_or_insert("patch", Sizes::patch(sizes.context).0);
+            network.get_or_insert("stride", (patch / 2).max(1));
         }
         // A batch that was asked for leaves as many windows to see in all.
         let batch = *s.batch.get_or_insert(sizes.batch);
@@ -44,8 +44,7 @@ impl Settings {
     /// Whether the network reads each column by itself.
     fn reads_columns_alone(&self) -> bool {
         let covariates = self.network.as_ref().and_then(|n| n.columns).is_some_and(|c| c.covariates());
-        let alone =
-            matches!(self.model, None | Some(ModelKind::Patchtst | ModelKind::Nlinear | ModelKind::Dlinear));
+        let alone = self.model.is_none_or(|kind| kind.config().reads() == Reads::EachColumn);
         alone && !covariates
     }
 
@@ -98,7 +97,7 @@ impl Resolved {
             // Those of another run's data.
             network.columns = None;
         }
-        let tells_apart = matches!(self.network, ModelConfig::Tide(_) | ModelConfig::Tsmixer(_));
+        let tells_apart = matches!(self.network.reads(), Reads::Together(_));
         if columns.covariates() || tells_apart {
             given.network.get_or_insert_default().columns = Some(columns);
         }
@@ -115,7 +114,7 @@ impl Resolved {
     /// Whether sizes and forecaster follow from the data.
     #[must_use]
     pub fn is_default_recipe(&self) -> bool {
-        self.settings.preset.as_deref() == Some(Preset::Auto.name())
+        self.settings.preset.as_deref() == Some(Preset::auto().name)
     }
 
     /// Whether a network is trained by steps: PatchTST, or any network with another loss than the squared error.
@@ -124,7 +123,7 @@ impl Resolved {
         if self.untested {
             return false;
         }
-        let linear = matches!(self.network, ModelConfig::Nlinear(_) | ModelConfig::Dlinear(_));
+        let linear = matches!(self.network.kind(), ModelKind::Nlinear | ModelKind::Dlinear);
         let ridge = linear && self.training.loss == Loss::Mse && !self.columns().covariates();
         !(self.is_default_recipe() && ridge)
     }

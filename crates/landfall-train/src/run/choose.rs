@@ -2,7 +2,6 @@
 
 use super::forecaster::{Forecaster, non_negative, priors};
 use super::intervals;
-use super::kinds::ModelKind;
 use super::past_windows::{self, Errors, PastWindow};
 use super::resolve::Resolved;
 use super::{RunError, RunFolder};
@@ -10,6 +9,7 @@ use crate::checkpoint::{load_weights, write_weights};
 use crate::choice::linear::{Linear, origins};
 use crate::choice::{Candidate, Fit, Fold, Origin, Plan, STRENGTHS, Tally, Winner};
 use crate::data::{Baseline, Prior, Segment, WindowedPanel};
+use crate::models::ModelKind;
 use crate::pretrained::Pretrained;
 use crate::train::{Dataset, Session};
 use landfall::Engine;

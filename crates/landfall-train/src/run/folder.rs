@@ -3,11 +3,11 @@
 
 use super::RunError;
 use super::events::{self, Events};
-use super::kinds::ModelKind;
 use super::past_windows::ERRORS;
 use super::record::{EvaluationRecord, Scalars};
 use crate::data::Segment;
 use crate::files::{append, is_draft, read_text, remove_drafts, replace};
+use crate::models::ModelKind;
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};

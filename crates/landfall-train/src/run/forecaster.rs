@@ -1,9 +1,9 @@
 //! What a run of the default recipe forecasts with: a network, a baseline, or the mean of both.
 
-use super::kinds::ModelKind;
 use crate::choice::Candidate;
 use crate::choice::linear::Linear;
 use crate::data::{Baseline, Prior, Scaler, Series, WindowedPanel};
+use crate::models::ModelKind;
 use serde::{Deserialize, Serialize};
 
 /// A forecast that was chosen, as the run directory's `config.toml` keeps it.
@@ -124,14 +124,12 @@ const KERNEL: usize = 25;
 /// The linear network of a kind, if it is one.
 #[must_use]
 pub(super) fn linear(kind: ModelKind, context: usize, horizon: usize) -> Option<Linear> {
-    match kind {
-        ModelKind::Nlinear => Some(Linear::NLinear { context, horizon }),
-        ModelKind::Dlinear => Some(Linear::DLinear { context, horizon, kernel: KERNEL }),
-        ModelKind::Patchtst
-        | ModelKind::Tide
-        | ModelKind::Tsmixer
-        | ModelKind::WindowRegressor
-        | ModelKind::CrossAsset => None,
+    if kind == ModelKind::Nlinear {
+        Some(Linear::NLinear { context, horizon })
+    } else if kind == ModelKind::Dlinear {
+        Some(Linear::DLinear { context, horizon, kernel: KERNEL })
+    } else {
+        None
     }
 }
 

@@ -1,50 +1,66 @@
 //! Weights to start from, and the settings that follow from them.
 
-use super::kinds::ModelKind;
+use super::network::NetworkOptions;
+use super::presets::Preset;
 use super::settings::{Settings, SettingsError};
-use crate::models::{DropoutMasks, PatchTstConfig, Preset, Task};
-use crate::pretrained::{Origin, Pretrained};
-use serde::Serialize;
+use crate::models::{Declared, DropoutMasks, ModelConfig, ModelKind, OptionValue, PatchTstConfig};
+use crate::pretrained::{Origin, Pretrained, Shapes};
 use std::path::Path;
 
-/// Checks what was given against what the weights say, and fills in the rest.
-struct Fill<'a> {
+/// Checks what was given against what the weights say.
+struct Weights<'a> {
     /// The file that says it.
     path: &'a Path,
     /// The preset that was given, which stands for the values that it has.
-    preset: Option<(&'a str, PatchTstConfig)>,
+    preset: Option<&'a Preset>,
 }
 
-impl Fill<'_> {
-    /// `given` is the option's value, `preset` that of the preset, `value` that of the weights under the name `key`.
-    fn same<T: Clone + PartialEq + Serialize>(
-        &self,
-        (option, given): (&str, &mut Option<T>),
-        preset: impl Fn(&PatchTstConfig) -> T,
-        (key, value): (&str, T),
-    ) -> Result<(), SettingsError> {
-        let text = |value: &T| serde_json::to_string(value).unwrap_or_default().replace('"', "");
-        let conflict = |first: String, why: &str| SettingsError::Conflict {
-            first,
-            second: format!("{key} {} of {}", text(&value), self.path.display()),
-            why: format!("the weights are of that model; {why}"),
+/// A size or option of the weights: its name here, its name there, and its value there.
+type Said<'a> = (&'static str, &'a str, OptionValue);
+
+impl Weights<'_> {
+    /// Refuses a value other than that of the weights, whether it was given or the preset's.
+    fn agree(&self, given: Option<OptionValue>, (name, key, value): Said<'_>) -> Result<(), SettingsError> {
+        let option = match name {
+            "context" | "horizon" | "patch" | "stride" => format!("--{name}"),
+            _ => format!("[network] {}", name.replace('_', "-")),
         };
-        match (&given, &self.preset) {
-            (Some(own), _) if *own != value => {
-                return Err(conflict(format!("{option} {}", text(own)), "leave it out"));
+        let conflict = |first: String, why: &str| {
+            Err(SettingsError::Conflict {
+                first,
+                second: format!("{key} {value} of {}", self.path.display()),
+                why: format!("the weights are of that model; {why}"),
+            })
+        };
+        let of_preset = self.preset.and_then(|preset| Some((preset.name, preset.config().value(name)?)));
+        match (given, of_preset) {
+            (Some(own), _) if own != value => conflict(format!("{option} {own}"), "leave it out"),
+            (None, Some((preset, own))) if own != value => {
+                conflict(format!("--preset {preset}, with {option} {own},"), "leave the preset out")
             }
-            (None, Some((name, config))) if preset(config) != value => {
-                let own = text(&preset(config));
-                return Err(conflict(
-                    format!("--preset {name}, with {option} {own},"),
-                    "leave the preset out",
-                ));
-            }
-            (Some(_) | None, _) => *given = Some(value),
+            (Some(_) | None, _) => Ok(()),
         }
-        Ok(())
     }
 }
+
+/// What the weights of a model of Hugging Face, or of a run, say, by the names that Hugging Face has for it.
+const DESCRIBED: [(&str, &str); 15] = [
+    ("context", "context_length"),
+    ("horizon", "prediction_length"),
+    ("patch", "patch_length"),
+    ("stride", "patch_stride"),
+    ("d_model", "d_model"),
+    ("heads", "num_attention_heads"),
+    ("layers", "num_hidden_layers"),
+    ("d_ff", "ffn_dim"),
+    ("norm", "norm"),
+    ("order", "order"),
+    ("residual_attention", "residual attention"),
+    ("gelu", "gelu"),
+    ("padding", "padding"),
+    ("drop_first_rows", "rows left out at the start"),
+    ("revin", "scaling"),
+];
 
 impl Settings {
     /// These settings with those that follow from the weights that they start from, and what a person has to know of
@@ -55,7 +71,7 @@ impl Settings {
     /// [`SettingsError::Conflict`] for a setting that contradicts the weights, with both values.
     pub fn with_weights(mut self, weights: &Pretrained) -> Result<(Self, Vec<String>), SettingsError> {
         let forecasts = matches!(self.model, None | Some(ModelKind::Patchtst));
-        let chosen = self.preset.clone().filter(|name| !name.eq_ignore_ascii_case(Preset::Auto.name()));
+        let chosen = self.preset.clone().filter(|name| !name.eq_ignore_ascii_case(Preset::auto().name));
         match &weights.origin {
             Origin::HuggingFace(described) => {
                 let path = weights.path.join("config.json");
@@ -66,11 +82,9 @@ impl Settings {
                         why: "it describes a patchtst; leave the model out".to_owned(),
                     });
                 }
-                let preset = chosen.as_deref().and_then(|name| {
-                    let config = Preset::parse(name)?.config().patchtst()?;
-                    Some((name, config))
-                });
-                self.describe(&Fill { path: &path, preset }, &described.network)?;
+                let preset = chosen.as_deref().and_then(Preset::named);
+                let preset = preset.filter(|preset| preset.model == Some(ModelKind::Patchtst));
+                self.describe(&Weights { path: &path, preset }, &described.network)?;
                 if self.quantiles.is_some() {
                     return Err(SettingsError::Conflict {
                         first: "--quantiles".to_owned(),
@@ -78,9 +92,7 @@ impl Settings {
                         why: "its head predicts one value for each row; leave them out".to_owned(),
                     });
                 }
-                self.dropout.get_or_insert(described.network.dropout);
-                let network = self.network.get_or_insert_default();
-                network.dropout_masks.get_or_insert(described.network.dropout_masks);
+                self.take_dropout(&described.network);
                 let frozen = self.freeze.get_or_insert_default();
                 if described.fixed_positions && !frozen.iter().any(|pattern| pattern == POSITIONS) {
                     frozen.push(POSITIONS.to_owned());
@@ -97,110 +109,122 @@ impl Settings {
                     let run = Self::parse(settings, &weights.path)?;
                     return Ok((self.of_run(&weights.path, run)?, Vec::new()));
                 }
-                let fill = Fill { path: &weights.path, preset: None };
-                let levels = self.quantiles.as_ref().map_or(1, Vec::len).max(1);
-                let mut network = self.network.take().unwrap_or_default();
-                let none = |_: &PatchTstConfig| 0;
-                fill.same(("--patch", &mut network.patch), none, ("patch length", shapes.patch))?;
-                fill.same(("[network] d-model", &mut network.d_model), none, ("width", shapes.d_model))?;
-                fill.same(
-                    ("[network] layers", &mut network.layers),
-                    none,
-                    ("number of layers", shapes.layers),
-                )?;
-                fill.same(
-                    ("[network] d-ff", &mut network.d_ff),
-                    none,
-                    ("width of the feed-forward", shapes.d_ff),
-                )?;
-                if let Some(heads) = shapes.heads {
-                    fill.same(("[network] heads", &mut network.heads), none, ("number of heads", heads))?;
-                }
-                let norm = |c: &PatchTstConfig| c.norm;
-                fill.same(("[network] norm", &mut network.norm), norm, ("norm", shapes.norm))?;
-                let horizon = ("horizon", shapes.predicted / levels);
-                fill.same(("--horizon", &mut self.horizon), none, horizon)?;
-                let stride = *network.stride.get_or_insert((shapes.patch / 2).max(1));
-                let padding = *network.padding.get_or_insert(true);
-                let context = shapes.context(stride, padding);
-                if let Some(given) = self.context
-                    && given.checked_sub(context).is_none_or(|more| more >= stride)
-                {
-                    return Err(SettingsError::Conflict {
-                        first: format!("--context {given}"),
-                        second: format!("{} patches of {}", shapes.patches, weights.path.display()),
-                        why: format!(
-                            "with patches of {} rows, stride {stride} and padding {padding} they need a context of {context} \
-                             to {}; correct --context, --stride or [network] padding",
-                            shapes.patch,
-                            (context + stride).saturating_sub(1)
-                        ),
-                    });
-                }
-                let context = *self.context.get_or_insert(context);
-                let paper = PatchTstConfig::paper();
-                network.residual_attention.get_or_insert(paper.residual_attention);
-                network.order.get_or_insert(paper.order);
-                network.revin.get_or_insert(paper.revin);
-                network.dropout_masks.get_or_insert(DropoutMasks::Official);
-                let note = format!(
-                    "{} does not say all of its model: taken are context {context}, stride {stride}, padding {padding}, {}, as \
-                     the official scripts train; --context, --stride and [network] of a configuration file say otherwise",
-                    weights.path.display(),
-                    "residual attention, post-norm and RevIN where no setting says otherwise"
-                );
-                self.network = Some(network);
-                self.model = Some(ModelKind::Patchtst);
+                let note = self.of_shapes(&weights.path, shapes)?;
                 Ok((self, vec![note]))
             }
             Origin::Official(_) | Origin::Unknown => Ok((self, Vec::new())),
         }
     }
 
+    /// Takes the sizes that the shapes of an official checkpoint tell; what they do not tell is as the official scripts train,
+    /// which the sentence says.
+    fn of_shapes(&mut self, path: &Path, shapes: &Shapes) -> Result<String, SettingsError> {
+        let levels = self.quantiles.as_ref().map_or(1, Vec::len).max(1);
+        let count = OptionValue::Count;
+        let mut all = vec![
+            ("patch", "patch length", count(shapes.patch)),
+            ("d_model", "width", count(shapes.d_model)),
+            ("layers", "number of layers", count(shapes.layers)),
+            ("d_ff", "width of the feed-forward", count(shapes.d_ff)),
+        ];
+        all.extend(shapes.heads.map(|heads| ("heads", "number of heads", count(heads))));
+        all.push(("norm", "norm", crate::models::OptionType::value(shapes.norm)));
+        all.push(("horizon", "horizon", count(shapes.predicted / levels)));
+        self.take(&Weights { path, preset: None }, &all)?;
+        let network = self.network.get_or_insert_default();
+        let stride = network.get_or_insert("stride", (shapes.patch / 2).max(1));
+        let padding = network.get_or_insert("padding", true);
+        let context = shapes.context(stride, padding);
+        if let Some(given) = self.context
+            && given.checked_sub(context).is_none_or(|more| more >= stride)
+        {
+            return Err(SettingsError::Conflict {
+                first: format!("--context {given}"),
+                second: format!("{} patches of {}", shapes.patches, path.display()),
+                why: format!(
+                    "with patches of {} rows, stride {stride} and padding {padding} they need a context of {context} to {}; \
+                     correct --context, --stride or [network] padding",
+                    shapes.patch,
+                    (context + stride).saturating_sub(1)
+                ),
+            });
+        }
+        let context = *self.context.get_or_insert(context);
+        let paper = PatchTstConfig::default();
+        network.get_or_insert("residual_attention", paper.residual_attention);
+        network.get_or_insert("order", paper.order);
+        network.get_or_insert("revin", paper.revin);
+        network.get_or_insert("dropout_masks", DropoutMasks::Official);
+        self.model = Some(ModelKind::Patchtst);
+        Ok(format!(
+            "{} does not say all of its model: taken are context {context}, stride {stride}, padding {padding}, {}, as the \
+             official scripts train; --context, --stride and [network] of a configuration file say otherwise",
+            path.display(),
+            "residual attention, post-norm and RevIN where no setting says otherwise"
+        ))
+    }
+
+    /// Takes sizes and options of the weights, which must be those that were given.
+    fn take(&mut self, weights: &Weights<'_>, all: &[Said<'_>]) -> Result<(), SettingsError> {
+        for &(name, key, value) in all {
+            let size = match name {
+                "context" => Some(&mut self.context),
+                "horizon" => Some(&mut self.horizon),
+                _ => None,
+            };
+            match (size, value) {
+                (Some(size), OptionValue::Count(n)) => {
+                    weights.agree(size.map(OptionValue::Count), (name, key, value))?;
+                    *size = Some(n);
+                }
+                _ => {
+                    let network = self.network.get_or_insert_default();
+                    let given =
+                        network.iter().find(|(option, _)| option.name == name).map(|(_, value)| value);
+                    weights.agree(given, (name, key, value))?;
+                    network.put(name, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Takes a model's sizes and options from `config.json`.
-    fn describe(&mut self, fill: &Fill<'_>, c: &PatchTstConfig) -> Result<(), SettingsError> {
-        let mut network = self.network.take().unwrap_or_default();
-        let n = &mut network;
-        fill.same(("--context", &mut self.context), |p| p.context, ("context_length", c.context))?;
-        fill.same(("--horizon", &mut self.horizon), |p| p.horizon, ("prediction_length", c.horizon))?;
-        fill.same(("--patch", &mut n.patch), |p| p.patch, ("patch_length", c.patch))?;
-        fill.same(("--stride", &mut n.stride), |p| p.stride, ("patch_stride", c.stride))?;
-        fill.same(("[network] d-model", &mut n.d_model), |p| p.d_model, ("d_model", c.d_model))?;
-        fill.same(("[network] heads", &mut n.heads), |p| p.heads, ("num_attention_heads", c.heads))?;
-        fill.same(("[network] layers", &mut n.layers), |p| p.layers, ("num_hidden_layers", c.layers))?;
-        fill.same(("[network] d-ff", &mut n.d_ff), |p| p.d_ff, ("ffn_dim", c.d_ff))?;
-        fill.same(("[network] norm", &mut n.norm), |p| p.norm, ("norm", c.norm))?;
-        fill.same(("[network] order", &mut n.order), |p| p.order, ("order", c.order))?;
-        let residual = ("residual attention", c.residual_attention);
-        fill.same(
-            ("[network] residual-attention", &mut n.residual_attention),
-            |p| p.residual_attention,
-            residual,
-        )?;
-        fill.same(("[network] gelu", &mut n.gelu), |p| p.gelu, ("gelu", c.gelu))?;
-        fill.same(("[network] padding", &mut n.padding), |p| p.padding, ("padding", c.padding))?;
-        let first = ("rows left out at the start", c.drop_first_rows);
-        fill.same(("[network] drop-first-rows", &mut n.drop_first_rows), |p| p.drop_first_rows, first)?;
-        fill.same(("[network] revin", &mut n.revin), |p| p.revin, ("scaling", c.revin))?;
-        self.network = Some(network);
-        if fill.preset.is_none() {
+    fn describe(&mut self, weights: &Weights<'_>, c: &PatchTstConfig) -> Result<(), SettingsError> {
+        let all: Vec<Said<'_>> =
+            DESCRIBED.iter().filter_map(|&(name, key)| Some((name, key, c.value(name)?))).collect();
+        self.take(weights, &all)?;
+        if weights.preset.is_none() {
             self.model = Some(ModelKind::Patchtst);
         }
         Ok(())
     }
 
+    /// Takes a model's dropout, which changes no weights.
+    fn take_dropout(&mut self, c: &PatchTstConfig) {
+        self.dropout.get_or_insert(c.dropout);
+        let network: &mut NetworkOptions = self.network.get_or_insert_default();
+        network.get_or_insert("dropout_masks", c.dropout_masks);
+    }
+
     /// Takes a model's sizes and options from the configuration in a run's weights.
     fn of_run(mut self, path: &Path, run: Self) -> Result<Self, SettingsError> {
         if let Some(quantiles) = run.quantiles.clone() {
-            let fill = Fill { path, preset: None };
-            fill.same(("--quantiles", &mut self.quantiles), |_| Vec::new(), ("quantiles", quantiles))?;
+            let text = |levels: &[f64]| levels.iter().map(|l| format!("{l:?}")).collect::<Vec<_>>().join(",");
+            if let Some(own) = self.quantiles.as_ref().filter(|own| **own != quantiles) {
+                return Err(SettingsError::Conflict {
+                    first: format!("--quantiles {}", text(own)),
+                    second: format!("quantiles {} of {}", text(&quantiles), path.display()),
+                    why: "the weights are of that model; leave it out".to_owned(),
+                });
+            }
+            self.quantiles = Some(quantiles);
         }
         let resolved =
             Self { init: None, ..run }.resolve().map_err(|e| SettingsError::Network(e.to_string()))?;
-        if let Some(config) = resolved.network.patchtst().filter(|config| config.task == Task::Forecast) {
-            self.describe(&Fill { path, preset: None }, &config)?;
-            self.dropout.get_or_insert(config.dropout);
-            self.network.get_or_insert_default().dropout_masks.get_or_insert(config.dropout_masks);
+        if let ModelConfig::Patchtst(config) = &resolved.network {
+            self.describe(&Weights { path, preset: None }, config)?;
+            self.take_dropout(config);
         }
         Ok(self)
     }

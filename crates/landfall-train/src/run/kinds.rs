@@ -1,44 +1,8 @@
-//! Kinds of models, of generated data and of arithmetic, by the names that settings give them.
+//! Kinds of generated data and of arithmetic, by the names that settings give them.
 
 use landfall::DType;
 use landfall::ops::Precision as Products;
 use serde::{Deserialize, Serialize};
-
-/// The kinds of models.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ModelKind {
-    /// A forecaster of the rows after the context.
-    Patchtst,
-    /// One value for a window.
-    WindowRegressor,
-    /// Two linear maps, of the trend and of the rest.
-    Dlinear,
-    /// One linear map of the differences from the last value.
-    Nlinear,
-    /// A dense encoder and decoder of each column, with covariates.
-    Tide,
-    /// Layers that mix rows and columns in turn, with covariates.
-    Tsmixer,
-    /// A class of each token of a sample.
-    CrossAsset,
-}
-
-impl ModelKind {
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Patchtst => "patchtst",
-            Self::WindowRegressor => "window-regressor",
-            Self::Dlinear => "dlinear",
-            Self::Nlinear => "nlinear",
-            Self::Tide => "tide",
-            Self::Tsmixer => "tsmixer",
-            Self::CrossAsset => "cross-asset",
-        }
-    }
-}
 
 /// Data that is generated instead of read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +14,18 @@ pub enum Synthetic {
     Walk,
     /// Samples of tokens with classes ([`crate::data::synthetic::assets`]).
     Assets,
+}
+
+impl Synthetic {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Demo => "demo",
+            Self::Walk => "walk",
+            Self::Assets => "assets",
+        }
+    }
 }
 
 /// What a run computes in.

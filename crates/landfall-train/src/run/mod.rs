@@ -19,11 +19,11 @@ mod on_device;
 mod open;
 mod past_windows;
 mod prepared;
+mod presets;
 mod record;
 mod resolve;
 mod resolved;
 mod settings;
-mod sizes;
 
 pub use choose::{Choice, Scored, choose};
 pub use device::{Device, processor};
@@ -43,10 +43,12 @@ pub use record::{
     QuantileRecord, Scalars, SeriesRecord, StepLine, Units,
 };
 
-pub use kinds::{ModelKind, Precision, Synthetic};
+pub use kinds::{Precision, Synthetic};
+pub use network::NetworkOptions;
+pub use presets::{Preset, Recipe};
 pub use resolve::{Data, Resolved, Source, interval_levels};
 pub use resolved::SCALED;
-pub use settings::{Files, Names, Network, OneOrMore, ScalerTable, Settings, SettingsError, named};
+pub use settings::{Files, Names, OneOrMore, ScalerTable, Settings, SettingsError, named};
 
 use crate::checkpoint::CheckpointError;
 use std::path::PathBuf;

@@ -1,262 +1,260 @@
-//! The network of a run, from a preset and what is set beside it.
+//! The network of a run: a preset's, or the model's own, with the options that are set beside it.
 
-use super::kinds::ModelKind;
+use super::presets::Preset;
 use super::resolve::Source;
-use super::settings::{Network, Settings, SettingsError};
+use super::settings::{Settings, SettingsError};
 use crate::choice::Sizes;
 use crate::models::{
-    CrossAssetConfig, DLinearConfig, ModelConfig, NLinearConfig, PatchTstConfig, Preset, Task, TideConfig,
-    TsMixerConfig,
+    Columns, ModelConfig, ModelKind, ModelOption, OptionError, OptionKind, OptionType, OptionValue, Predicts,
 };
+use crate::nearest::nearest;
 use crate::train::TrainingOptions;
+use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::sync::LazyLock;
+
+/// The options of all models, each once, in the order in which a file has them, with the names that it has there.
+static OPTIONS: LazyLock<Vec<(&ModelOption, String)>> = LazyLock::new(|| {
+    let mut all: Vec<(&ModelOption, String)> = Vec::new();
+    for option in ModelKind::ALL.iter().flat_map(|kind| kind.config().options()) {
+        if all.iter().all(|(known, _)| known.name != option.name) {
+            all.push((option, option.name.replace('_', "-")));
+        }
+    }
+    all
+});
+
+/// The names that a table of options may have.
+static NAMES: LazyLock<Vec<&str>> =
+    LazyLock::new(|| OPTIONS.iter().map(|(_, name)| name.as_str()).chain([COLUMNS]).collect());
+
+/// The name of the numbers of columns.
+const COLUMNS: &str = "columns";
+
+/// Options that follow from a file of samples.
+pub(super) const OF_SAMPLES: [&str; 3] = ["tokens", "features", "classes"];
+
+/// Options of the network that its model declares; a value here wins over the preset's.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NetworkOptions {
+    /// Positions in the list of all options, ascending, with their values.
+    values: Vec<(usize, OptionValue)>,
+    /// Numbers of columns to forecast and of covariates; a run with covariates writes them.
+    pub columns: Option<Columns>,
+}
+
+impl NetworkOptions {
+    /// The value of an option by its name, `d_model`, if it is set.
+    #[must_use]
+    pub fn get<T: OptionType>(&self, name: &str) -> Option<T> {
+        self.iter().find(|(option, _)| option.name == name).and_then(|(_, value)| T::from_value(value))
+    }
+
+    /// Sets an option of any model by its name; of a name that no model declares nothing is set.
+    pub fn set<T: OptionType>(&mut self, name: &str, value: T) {
+        self.put(name, value.value());
+    }
+
+    /// The value of an option, which becomes this one where none was set.
+    pub fn get_or_insert<T: OptionType>(&mut self, name: &str, value: T) -> T {
+        self.get(name).unwrap_or_else(|| {
+            self.set(name, value);
+            value
+        })
+    }
+
+    /// Whether nothing is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.columns.is_none()
+    }
+
+    /// The options that are set.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static ModelOption, OptionValue)> + '_ {
+        self.values.iter().filter_map(|(at, value)| Some((OPTIONS.get(*at)?.0, *value)))
+    }
+
+    pub(super) fn put(&mut self, name: &str, value: OptionValue) {
+        if let Some(at) = OPTIONS.iter().position(|(option, _)| option.name == name) {
+            self.values.retain(|(other, _)| *other != at);
+            self.values.push((at, value));
+            self.values.sort_by_key(|(at, _)| *at);
+        }
+    }
+
+    /// These options over others.
+    pub(super) fn over(&self, base: &Self) -> Self {
+        let mut all = base.clone();
+        self.iter().for_each(|(option, value)| all.put(option.name, value));
+        Self { columns: self.columns.or(all.columns), ..all }
+    }
+
+    /// Refuses sizes that are mistyped.
+    pub(super) fn check_sizes(&self) -> Result<(), SettingsError> {
+        for (option, value) in self.iter() {
+            if let OptionValue::Count(n) = value
+                && n > option.most
+            {
+                return Err(SettingsError::Range {
+                    key: option.name,
+                    value: n.to_string(),
+                    rule: format!("it must be at most {}", option.most),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for NetworkOptions {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut table = to.serialize_map(None)?;
+        for (option, value) in self.iter() {
+            let name = option.name.replace('_', "-");
+            match value {
+                OptionValue::Count(n) => table.serialize_entry(&name, &n)?,
+                OptionValue::Number(x) => table.serialize_entry(&name, &x)?,
+                OptionValue::Flag(on) => table.serialize_entry(&name, &on)?,
+                OptionValue::Choice(choice) => table.serialize_entry(&name, choice)?,
+                OptionValue::Columns(columns) => table.serialize_entry(&name, &columns)?,
+            }
+        }
+        if let Some(columns) = &self.columns {
+            table.serialize_entry(COLUMNS, columns)?;
+        }
+        table.end()
+    }
+}
+
+/// Reads a value of an option's kind.
+struct ValueOf(OptionKind);
+
+impl<'de> DeserializeSeed<'de> for ValueOf {
+    type Value = OptionValue;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<OptionValue, D::Error> {
+        Ok(match self.0 {
+            OptionKind::Count => OptionValue::Count(usize::deserialize(from)?),
+            OptionKind::Number => OptionValue::Number(f64::deserialize(from)?),
+            OptionKind::Flag => OptionValue::Flag(bool::deserialize(from)?),
+            OptionKind::Columns => OptionValue::Columns(Columns::deserialize(from)?),
+            OptionKind::Choice(names) => {
+                let given = String::deserialize(from)?;
+                let known = names.iter().find(|name| **name == given);
+                OptionValue::Choice(known.ok_or_else(|| D::Error::unknown_variant(&given, names))?)
+            }
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for NetworkOptions {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Table;
+
+        impl<'de> Visitor<'de> for Table {
+            type Value = NetworkOptions;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of options")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<NetworkOptions, A::Error> {
+                let mut all = NetworkOptions::default();
+                while let Some(key) = table.next_key::<String>()? {
+                    match OPTIONS.iter().find(|(_, name)| *name == key) {
+                        Some((option, _)) => {
+                            all.put(option.name, table.next_value_seed(ValueOf(option.kind))?)
+                        }
+                        None if key == COLUMNS => all.columns = Some(table.next_value()?),
+                        None => return Err(A::Error::unknown_field(&key, &NAMES)),
+                    }
+                }
+                Ok(all)
+            }
+        }
+
+        from.deserialize_map(Table)
+    }
+}
 
 impl Settings {
     pub(super) fn network(
         &self,
         model: ModelKind,
-        preset: Preset,
+        preset: &Preset,
         outputs: usize,
     ) -> Result<ModelConfig, SettingsError> {
-        let n = self.network.clone().unwrap_or_default();
-        let config = match self.base(model, preset) {
-            ModelConfig::Patchtst(base) => {
-                foreign(
-                    preset,
-                    &[
-                        ("[network] kernel", n.kernel.is_some()),
-                        ("[network] tokens", n.tokens.is_some()),
-                        ("[network] features", n.features.is_some()),
-                        ("[network] classes", n.classes.is_some()),
-                    ],
-                )?;
-                ModelConfig::Patchtst(PatchTstConfig {
-                    context: self.context.unwrap_or(base.context),
-                    horizon: self.horizon.unwrap_or(base.horizon),
-                    patch: n.patch.unwrap_or(base.patch),
-                    stride: n.stride.unwrap_or(base.stride),
-                    d_model: n.d_model.unwrap_or(base.d_model),
-                    heads: n.heads.unwrap_or(base.heads),
-                    layers: n.layers.unwrap_or(base.layers),
-                    d_ff: n.d_ff.unwrap_or(base.d_ff),
-                    norm: n.norm.unwrap_or(base.norm),
-                    order: n.order.unwrap_or(base.order),
-                    residual_attention: n.residual_attention.unwrap_or(base.residual_attention),
-                    gelu: n.gelu.unwrap_or(base.gelu),
-                    padding: n.padding.unwrap_or(base.padding),
-                    drop_first_rows: n.drop_first_rows.unwrap_or(base.drop_first_rows),
-                    revin: n.revin.unwrap_or(base.revin),
-                    dropout: self.dropout.unwrap_or(base.dropout),
-                    dropout_masks: n.dropout_masks.unwrap_or(base.dropout_masks),
-                    outputs,
-                    task: base.task,
-                })
-            }
-            ModelConfig::Dlinear(base) => {
-                let others = Network { kernel: None, columns: None, ..n.clone() } != Network::default();
-                foreign(
-                    preset,
-                    &[("--dropout", self.dropout.is_some()), ("an option of [network]", others)],
-                )?;
-                ModelConfig::Dlinear(DLinearConfig {
-                    context: self.context.unwrap_or(base.context),
-                    horizon: self.horizon.unwrap_or(base.horizon),
-                    kernel: n.kernel.unwrap_or(base.kernel),
-                    outputs,
-                })
-            }
-            ModelConfig::Nlinear(base) => {
-                let others = Network { columns: None, ..n.clone() } != Network::default();
-                foreign(
-                    preset,
-                    &[("--dropout", self.dropout.is_some()), ("an option of [network]", others)],
-                )?;
-                ModelConfig::Nlinear(NLinearConfig {
-                    context: self.context.unwrap_or(base.context),
-                    horizon: self.horizon.unwrap_or(base.horizon),
-                    outputs,
-                })
-            }
-            ModelConfig::Tide(base) => {
-                let sizes = Network {
-                    columns: n.columns,
-                    d_model: n.d_model,
-                    layers: n.layers,
-                    d_decoder: n.d_decoder,
-                    d_temporal: n.d_temporal,
-                    layer_norm: n.layer_norm,
-                    temporal_norm: n.temporal_norm,
-                    revin: n.revin,
-                    ..Network::default()
-                };
-                foreign(preset, &[("another option of [network]", sizes != n)])?;
-                ModelConfig::Tide(TideConfig {
-                    context: self.context.unwrap_or(base.context),
-                    horizon: self.horizon.unwrap_or(base.horizon),
-                    columns: n.columns.unwrap_or(base.columns),
-                    d_model: n.d_model.unwrap_or(base.d_model),
-                    layers: n.layers.unwrap_or(base.layers),
-                    d_decoder: n.d_decoder.unwrap_or(base.d_decoder),
-                    d_temporal: n.d_temporal.unwrap_or(base.d_temporal),
-                    layer_norm: n.layer_norm.unwrap_or(base.layer_norm),
-                    temporal_norm: n.temporal_norm.unwrap_or(base.temporal_norm),
-                    revin: n.revin.unwrap_or(base.revin),
-                    dropout: self.dropout.unwrap_or(base.dropout),
-                    outputs,
-                })
-            }
-            ModelConfig::Tsmixer(base) => {
-                let sizes = Network {
-                    columns: n.columns,
-                    layers: n.layers,
-                    d_ff: n.d_ff,
-                    norm: n.norm,
-                    revin: n.revin,
-                    ..Network::default()
-                };
-                foreign(preset, &[("another option of [network]", sizes != n)])?;
-                ModelConfig::Tsmixer(TsMixerConfig {
-                    context: self.context.unwrap_or(base.context),
-                    horizon: self.horizon.unwrap_or(base.horizon),
-                    columns: n.columns.unwrap_or(base.columns),
-                    layers: n.layers.unwrap_or(base.layers),
-                    d_ff: n.d_ff.unwrap_or(base.d_ff),
-                    norm: n.norm.unwrap_or(base.norm),
-                    revin: n.revin.unwrap_or(base.revin),
-                    dropout: self.dropout.unwrap_or(base.dropout),
-                    outputs,
-                })
-            }
-            ModelConfig::CrossAsset(base) => {
-                let sizes = Network {
-                    tokens: n.tokens,
-                    features: n.features,
-                    classes: n.classes,
-                    d_model: n.d_model,
-                    heads: n.heads,
-                    layers: n.layers,
-                    d_ff: n.d_ff,
-                    ..Network::default()
-                };
-                foreign(
-                    preset,
-                    &[
-                        ("--context", self.context.is_some()),
-                        ("--horizon", self.horizon.is_some()),
-                        ("another option of [network]", sizes != n),
-                    ],
-                )?;
-                ModelConfig::CrossAsset(CrossAssetConfig {
-                    tokens: n.tokens.unwrap_or(base.tokens),
-                    features: n.features.unwrap_or(base.features),
-                    classes: n.classes.unwrap_or(base.classes),
-                    d_model: n.d_model.unwrap_or(base.d_model),
-                    heads: n.heads.unwrap_or(base.heads),
-                    layers: n.layers.unwrap_or(base.layers),
-                    d_ff: n.d_ff.unwrap_or(base.d_ff),
-                    dropout: self.dropout.unwrap_or(base.dropout),
-                })
-            }
+        let mut config = self.base(model, preset);
+        let foreign = |option: String, hint: String| SettingsError::Conflict {
+            first: option,
+            second: format!("--preset {}", preset.name),
+            why: format!("that model has no such option; {hint}leave it out"),
         };
-        config.check().map_err(SettingsError::Network)?;
-        if config.task() == Task::Regress && config.horizon() != 1 {
-            let value = config.horizon().to_string();
+        let sizes = [
+            ("context", self.context.map(OptionValue::Count)),
+            ("horizon", self.horizon.map(OptionValue::Count)),
+            ("dropout", self.dropout.map(OptionValue::Number)),
+        ];
+        for (name, value) in sizes.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            config.set(name, value).map_err(|_| foreign(format!("--{name}"), String::new()))?;
+        }
+        for (option, value) in self.network.iter().flat_map(NetworkOptions::iter) {
+            config.set(option.name, value).map_err(|why| match why {
+                OptionError::Kind(_) => SettingsError::Network(format!("{}: {why}", option.name)),
+                _ => {
+                    let near = nearest(option.name, config.options().iter().map(|option| option.name));
+                    let near = near.first().map(|name| name.replace('_', "-"));
+                    let hint =
+                        near.map_or_else(String::new, |name| format!("did you mean `{name}`? otherwise "));
+                    foreign(format!("[network] {}", option.name.replace('_', "-")), hint)
+                }
+            })?;
+        }
+        if let Some(columns) = self.network.as_ref().and_then(|n| n.columns) {
+            config = config.with_columns(columns);
+        }
+        let config = config.with("outputs", OptionValue::Count(outputs));
+        if let (Predicts::Value, Some(horizon @ (0 | 2..))) = (config.predicts(), self.horizon) {
             return Err(SettingsError::Range {
-                key: "--horizon",
-                value,
-                rule: "a window-regressor predicts one value; leave it out",
+                key: "horizon",
+                value: horizon.to_string(),
+                rule: "a window-regressor predicts one value; leave it out".to_owned(),
             });
         }
+        config.check().map_err(SettingsError::Network)?;
         Ok(config)
     }
 
     /// The sizes that a network starts from: the preset's; by the default recipe those of the model that was asked for,
     /// with patches that fit its context.
-    fn base(&self, model: ModelKind, preset: Preset) -> ModelConfig {
-        match (preset, model, preset.config()) {
-            (Preset::Auto, ModelKind::Dlinear, _) => Preset::DLinear.config(),
-            (Preset::Auto, ModelKind::Tide, _) => match Preset::Tide.config() {
-                // Of data of its own the model reads more than a linear map does.
-                ModelConfig::Tide(of) => ModelConfig::Tide(TideConfig { temporal_norm: false, ..of }),
-                of @ (ModelConfig::Patchtst(_)
-                | ModelConfig::Dlinear(_)
-                | ModelConfig::Nlinear(_)
-                | ModelConfig::Tsmixer(_)
-                | ModelConfig::CrossAsset(_)) => of,
-            },
-            (Preset::Auto, ModelKind::Tsmixer, _) => Preset::TsMixer.config(),
-            (Preset::Auto, ModelKind::Nlinear, of) => {
-                let (context, horizon) = (of.context(), of.horizon());
-                ModelConfig::Nlinear(NLinearConfig { context, horizon, outputs: 1 })
-            }
-            (Preset::Auto, _, ModelConfig::Patchtst(of)) => {
-                let (patch, stride) = Sizes::patch(self.context.unwrap_or(of.context));
-                ModelConfig::Patchtst(PatchTstConfig { patch, stride, ..of })
-            }
-            (_, _, of) => of,
+    fn base(&self, model: ModelKind, preset: &Preset) -> ModelConfig {
+        if !preset.is_auto() {
+            return preset.config();
         }
+        let config = model.config();
+        let (patch, stride) = Sizes::patch(self.context.unwrap_or(config.context()));
+        config.with("patch", OptionValue::Count(patch)).with("stride", OptionValue::Count(stride))
     }
 
     /// Every option of the network with its value. Of samples in a file only the sizes that were given: the file has the
     /// others.
-    pub(super) fn filled(&self, n: &ModelConfig, source: &Source) -> Network {
-        let columns = self.network.as_ref().and_then(|n| n.columns);
-        Network { columns, ..self.sizes(n, source) }
-    }
-
-    fn sizes(&self, n: &ModelConfig, source: &Source) -> Network {
-        match n {
-            ModelConfig::Patchtst(n) => Network {
-                patch: Some(n.patch),
-                stride: Some(n.stride),
-                d_model: Some(n.d_model),
-                heads: Some(n.heads),
-                layers: Some(n.layers),
-                d_ff: Some(n.d_ff),
-                norm: Some(n.norm),
-                order: Some(n.order),
-                residual_attention: Some(n.residual_attention),
-                gelu: Some(n.gelu),
-                padding: Some(n.padding),
-                drop_first_rows: n.drop_first_rows.then_some(true),
-                revin: Some(n.revin),
-                dropout_masks: Some(n.dropout_masks),
-                ..Network::default()
-            },
-            ModelConfig::Dlinear(n) => Network { kernel: Some(n.kernel), ..Network::default() },
-            ModelConfig::Nlinear(_) => Network::default(),
-            ModelConfig::Tide(n) => Network {
-                d_model: Some(n.d_model),
-                layers: Some(n.layers),
-                d_decoder: Some(n.d_decoder),
-                d_temporal: Some(n.d_temporal),
-                layer_norm: Some(n.layer_norm),
-                temporal_norm: Some(n.temporal_norm),
-                revin: Some(n.revin),
-                ..Network::default()
-            },
-            ModelConfig::Tsmixer(n) => Network {
-                layers: Some(n.layers),
-                d_ff: Some(n.d_ff),
-                norm: Some(n.norm),
-                revin: Some(n.revin),
-                ..Network::default()
-            },
-            ModelConfig::CrossAsset(n) => {
-                let given = self.network.clone().unwrap_or_default();
-                let open = matches!(source, Source::Files { .. });
-                let size = |given: Option<usize>, size| if open { given } else { Some(size) };
-                Network {
-                    tokens: size(given.tokens, n.tokens),
-                    features: size(given.features, n.features),
-                    classes: size(given.classes, n.classes),
-                    d_model: Some(n.d_model),
-                    heads: Some(n.heads),
-                    layers: Some(n.layers),
-                    d_ff: Some(n.d_ff),
-                    ..Network::default()
-                }
+    pub(super) fn filled(&self, n: &ModelConfig, source: &Source) -> NetworkOptions {
+        let given = self.network.clone().unwrap_or_default();
+        let open = matches!(source, Source::Files { .. });
+        let mut all = NetworkOptions { columns: given.columns, ..NetworkOptions::default() };
+        let defaults = n.kind().config();
+        for option in n.options() {
+            let follows = open && OF_SAMPLES.contains(&option.name);
+            let value =
+                if follows { given.get(option.name).map(OptionValue::Count) } else { n.value(option.name) };
+            let omitted = option.omitted && value == defaults.value(option.name);
+            if let Some(value) = value.filter(|_| !omitted) {
+                all.put(option.name, value);
             }
         }
+        all
     }
 }
 
@@ -290,16 +288,4 @@ pub(super) fn has_statistics(
         return conflict(second, "it has no batch norm as it is set; leave it out");
     }
     Ok(())
-}
-
-/// Refuses options that a preset's model does not have.
-fn foreign(preset: Preset, given: &[(&str, bool)]) -> Result<(), SettingsError> {
-    match given.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((option, _)) => Err(SettingsError::Conflict {
-            first: (*option).to_owned(),
-            second: format!("--preset {}", preset.name()),
-            why: "that model has no such option; leave it out".to_owned(),
-        }),
-    }
 }

@@ -13,7 +13,7 @@ use crate::data::{
     TokenNames, TokenSegments, WindowedPanel,
 };
 use crate::files::read_text;
-use crate::models::{ModelConfig, Task};
+use crate::models::{ModelConfig, Predicts};
 use crate::train::{Dataset, Evaluation, Session, Target};
 use landfall::Engine;
 use std::path::{Path, PathBuf};
@@ -332,12 +332,9 @@ impl Run {
     /// As [`Run::session`].
     pub fn predictor(&self, engine: &Engine, weights: Weights) -> Result<Session, RunError> {
         let n = &self.resolved.network;
-        if let ModelConfig::CrossAsset(c) = n {
-            return self.session(
-                engine,
-                &Dataset::blank_classes(c.tokens, c.features, c.classes, 1),
-                weights,
-            );
+        if let (Some(tokens), Predicts::Classes(classes)) = (n.tokens(), n.predicts()) {
+            let blank = Dataset::blank_classes(tokens, n.context(), classes, 1);
+            return self.session(engine, &blank, weights);
         }
         let channels = self.need_scalers()?.all().first().map_or(0, |(_, scaler)| scaler.channels());
         let mut blank = Dataset::blank(channels, n.context(), n.horizon(), 1);
@@ -447,17 +444,17 @@ impl Run {
 
     /// The scalers of the run's tokens, in their order.
     fn token_scalers(&self) -> Result<Vec<Scaler>, RunError> {
-        match self.resolved.network.task() {
-            Task::Classify => Ok(self.scalers.all().iter().map(|(_, scaler)| scaler.clone()).collect()),
-            Task::Forecast | Task::Regress => Err(RunError::NoClasses { path: self.path.clone() }),
+        match self.resolved.network.predicts() {
+            Predicts::Classes(_) => Ok(self.scalers.all().iter().map(|(_, scaler)| scaler.clone()).collect()),
+            Predicts::Rows(_) | Predicts::Value => Err(RunError::NoClasses { path: self.path.clone() }),
         }
     }
 
     pub(super) fn need_scalers(&self) -> Result<&Scalers, RunError> {
-        match (self.scalers.all(), self.resolved.network.task()) {
-            (_, Task::Classify) => Err(RunError::Classes { path: self.path.clone() }),
-            ([], Task::Regress) => Err(RunError::NoFuture { path: self.path.clone() }),
-            ([], Task::Forecast) => Err(RunError::NotARun {
+        match (self.scalers.all(), self.resolved.network.predicts()) {
+            (_, Predicts::Classes(_)) => Err(RunError::Classes { path: self.path.clone() }),
+            ([], Predicts::Value) => Err(RunError::NoFuture { path: self.path.clone() }),
+            ([], Predicts::Rows(_)) => Err(RunError::NotARun {
                 path: self.path.clone(),
                 why: "its config.toml has no [[scaler]]".to_owned(),
             }),

@@ -1,14 +1,15 @@
 //! From settings to what a run is made of: network, options and data, checked before anything is written.
 
 use super::device::Device;
-use super::kinds::{ModelKind, Precision, Synthetic};
-use super::network::has_statistics;
+use super::kinds::{Precision, Synthetic};
+use super::network::{NetworkOptions, has_statistics};
 use super::on_device::check_threads;
+use super::presets::{Preset, Recipe};
 use super::settings::{Settings, SettingsError};
 use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
 use crate::data::{Calendar, Covariates, Fill, Panel, Purpose, ReadOptions, Split, TokenData};
-use crate::models::{ModelConfig, Preset, Recipe, Task};
+use crate::models::{ModelConfig, ModelKind, OptionValue, Predicts, Reads};
 use crate::nn::Family;
 use crate::train::{Betas, Draws, Loss, Order, Schedule, TrainingOptions};
 use std::path::PathBuf;
@@ -86,6 +87,9 @@ pub struct Resolved {
 
 /// Above this many steps the table of learning rates alone would fill the memory.
 pub(super) const MAX_STEPS: usize = 100_000_000;
+/// Above this many rows, columns or windows a size is mistyped.
+const MOST: usize = 1 << 24;
+
 /// Quantiles of a distribution that are forecast where none are asked for.
 const LEVELS: [f64; 3] = [0.1, 0.5, 0.9];
 
@@ -95,7 +99,8 @@ const LEVELS: [f64; 3] = [0.1, 0.5, 0.9];
 /// [`SettingsError::Range`].
 pub fn interval_levels(levels: &[f64]) -> Result<(), SettingsError> {
     let text = || levels.iter().map(|l| format!("{l}")).collect::<Vec<_>>().join(",");
-    let refused = |rule| Err(SettingsError::Range { key: "--interval", value: text(), rule });
+    let refused =
+        |rule: &str| Err(SettingsError::Range { key: "--interval", value: text(), rule: rule.to_owned() });
     match levels {
         all if all.iter().any(|l| !(0.0 < *l && *l < 100.0)) => {
             refused("levels are percent, above 0 and below 100, as in --interval 80,95")
@@ -115,25 +120,25 @@ impl Settings {
         self.check_sizes()?;
         let (model, preset) = self.preset()?;
         let source = self.source(model)?;
-        let recipe = preset.recipe();
-        let training = self.training(model, &recipe)?;
+        let recipe = &preset.recipe;
+        let training = self.training(model, recipe)?;
         let network = self.network(model, preset, training.loss.parameters())?;
         has_statistics(model, &network, &training)?;
-        if !training.loss.levels().is_empty() && network.task() == Task::Regress {
+        if !training.loss.levels().is_empty() && network.predicts() == Predicts::Value {
             let (first, second) = ("--quantiles".to_owned(), format!("--model {}", model.name()));
             let why = "it predicts one value for a window; leave one of them out".to_owned();
             return Err(SettingsError::Conflict { first, second, why }.into());
         }
         if let Some(levels) = self.interval.as_deref() {
             interval_levels(levels)?;
-            if network.task() != Task::Forecast {
+            if !network.forecasts() {
                 let (first, second) = ("--interval".to_owned(), format!("--model {}", model.name()));
                 let why = "it forecasts no rows of a series; leave one of them out".to_owned();
                 return Err(SettingsError::Conflict { first, second, why }.into());
             }
         }
         // The default recipe validates several times in a given number of steps; presets do it once, at the end.
-        let validated_once = preset != Preset::Auto && self.max_steps.is_some();
+        let validated_once = !preset.is_auto() && self.max_steps.is_some();
         let patience = self.patience.or(recipe.patience).filter(|&n| n > 0 && !validated_once);
         if let (Some(n), Some(steps), true) =
             (self.patience.filter(|&n| n > 0), self.max_steps, validated_once)
@@ -173,41 +178,48 @@ impl Settings {
         })
     }
 
-    fn preset(&self) -> Result<(ModelKind, Preset), SettingsError> {
-        let preset = match (&self.preset, self.model) {
-            (Some(name), _) => Preset::parse(name).ok_or_else(|| SettingsError::Unknown {
+    /// Refuses sizes that are mistyped.
+    fn check_sizes(&self) -> Result<(), SettingsError> {
+        let sizes = [
+            ("--context", self.context),
+            ("--horizon", self.horizon),
+            ("--batch", self.batch),
+            ("--channels", self.channels),
+            ("--period", self.period),
+        ];
+        for (key, size) in sizes {
+            if let Some(n) = size.filter(|n| *n > MOST) {
+                let rule = format!("it must be at most {MOST}");
+                return Err(SettingsError::Range { key, value: n.to_string(), rule });
+            }
+        }
+        self.network.as_ref().map_or(Ok(()), NetworkOptions::check_sizes)
+    }
+
+    fn preset(&self) -> Result<(ModelKind, &'static Preset), SettingsError> {
+        let generated = match self.synthetic {
+            Some(Synthetic::Walk) => Some(ModelKind::WindowRegressor),
+            Some(Synthetic::Assets) => Some(ModelKind::CrossAsset),
+            Some(Synthetic::Demo) | None => None,
+        };
+        let model = self.model.or(generated);
+        let preset = match (&self.preset, model.filter(|kind| !kind.config().forecasts())) {
+            (Some(name), _) => Preset::named(name).ok_or_else(|| SettingsError::Unknown {
                 key: "preset",
                 value: name.clone(),
-                known: Preset::ALL.iter().map(|p| p.name()).collect::<Vec<_>>().join(", "),
+                known: Preset::ALL.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
             })?,
-            (None, Some(ModelKind::WindowRegressor)) => Preset::WindowRegressor,
-            (None, Some(ModelKind::CrossAsset)) => Preset::CrossAsset,
-            (None, None) if self.synthetic == Some(Synthetic::Walk) => Preset::WindowRegressor,
-            (None, None) if self.synthetic == Some(Synthetic::Assets) => Preset::CrossAsset,
-            (None, _) => Preset::Auto,
-        };
-        let forecasts =
-            self.model.filter(|m| !matches!(m, ModelKind::WindowRegressor | ModelKind::CrossAsset));
-        if let (Preset::Auto, Some(model)) = (preset, forecasts) {
-            return Ok((model, preset));
-        }
-        let config = preset.config();
-        let of = match (&config, config.task()) {
-            (ModelConfig::Patchtst(_), Task::Forecast | Task::Classify) => ModelKind::Patchtst,
-            (ModelConfig::Patchtst(_), Task::Regress) => ModelKind::WindowRegressor,
-            (ModelConfig::Dlinear(_), _) => ModelKind::Dlinear,
-            (ModelConfig::Nlinear(_), _) => ModelKind::Nlinear,
-            (ModelConfig::Tide(_), _) => ModelKind::Tide,
-            (ModelConfig::Tsmixer(_), _) => ModelKind::Tsmixer,
-            (ModelConfig::CrossAsset(_), _) => ModelKind::CrossAsset,
+            (None, Some(other)) => Preset::of(other),
+            (None, None) => Preset::auto(),
         };
         match self.model {
-            Some(model) if model != of => Err(SettingsError::Conflict {
+            Some(model) if preset.is_auto() && model.config().forecasts() => Ok((model, preset)),
+            Some(model) if model != preset.kind() => Err(SettingsError::Conflict {
                 first: format!("--model {}", model.name()),
-                second: format!("--preset {}", preset.name()),
-                why: format!("that preset is a {}; leave one of them out", of.name()),
+                second: format!("--preset {}", preset.name),
+                why: format!("that preset is a {}; leave one of them out", preset.kind().name()),
             }),
-            Some(_) | None => Ok((of, preset)),
+            Some(_) | None => Ok((preset.kind(), preset)),
         }
     }
 
@@ -301,42 +313,34 @@ impl Settings {
             return Err(conflict("--target", "--model window-regressor".to_owned(), why).into());
         }
         let size = |key, given: Option<usize>, default| at_least_1(key, given.unwrap_or(default));
-        match (model, self.synthetic) {
-            (
-                ModelKind::Patchtst
-                | ModelKind::Dlinear
-                | ModelKind::Nlinear
-                | ModelKind::Tide
-                | ModelKind::Tsmixer,
-                None | Some(Synthetic::Demo),
-            ) => Ok(Source::Demo {
+        let reads = model.config().reads();
+        let refused = |made: Synthetic, why: &str| {
+            let (model, made) = (format!("--model {}", model.name()), made.name());
+            Err(conflict(&model, format!("--synthetic {made}"), why).into())
+        };
+        match (reads, self.synthetic) {
+            (Reads::EachColumn | Reads::Together(_), None | Some(Synthetic::Demo)) => Ok(Source::Demo {
                 rows: size("--samples", self.samples, 6000)?,
                 channels: size("--channels", self.channels, 7)?,
             }),
-            (ModelKind::WindowRegressor, None | Some(Synthetic::Walk)) => Ok(Source::Walk {
+            (Reads::Labelled, None | Some(Synthetic::Walk)) => Ok(Source::Walk {
                 samples: size("--samples", self.samples, 5000)?,
                 channels: size("--channels", self.channels, 10)?,
             }),
-            (ModelKind::CrossAsset, None | Some(Synthetic::Assets)) => {
+            (Reads::Tokens(_), None | Some(Synthetic::Assets)) => {
                 Ok(Source::Assets { samples: size("--samples", self.samples, 23_441)? })
             }
-            (_, Some(Synthetic::Walk)) => {
-                let why = "walks have one label each and no future rows; use --model window-regressor";
-                let model = format!("--model {}", model.name());
-                Err(conflict(&model, "--synthetic walk".to_owned(), why).into())
+            (_, Some(made @ Synthetic::Walk)) => {
+                refused(made, "walks have one label each and no future rows; use --model window-regressor")
             }
-            (_, Some(Synthetic::Assets)) => {
-                let why = "the samples have classes and no rows in time; use --model cross-asset";
-                let model = format!("--model {}", model.name());
-                Err(conflict(&model, "--synthetic assets".to_owned(), why).into())
+            (_, Some(made @ Synthetic::Assets)) => {
+                refused(made, "the samples have classes and no rows in time; use --model cross-asset")
             }
-            (ModelKind::WindowRegressor, Some(Synthetic::Demo)) => {
-                let why = "the series has no labels of windows; use --synthetic walk";
-                Err(conflict("--model window-regressor", "--synthetic demo".to_owned(), why).into())
+            (Reads::Labelled, Some(made @ Synthetic::Demo)) => {
+                refused(made, "the series has no labels of windows; use --synthetic walk")
             }
-            (ModelKind::CrossAsset, Some(Synthetic::Demo)) => {
-                let why = "the series has no classes; use --synthetic assets";
-                Err(conflict("--model cross-asset", "--synthetic demo".to_owned(), why).into())
+            (Reads::Tokens(_), Some(made @ Synthetic::Demo)) => {
+                refused(made, "the series has no classes; use --synthetic assets")
             }
         }
     }
@@ -383,7 +387,7 @@ impl Settings {
         if let Some(family) = family {
             let levels = self.quantiles.clone().unwrap_or_else(|| LEVELS.to_vec());
             if levels.is_empty() || !ascending(&levels) {
-                let rule = "they must be between 0 and 1, ascending";
+                let rule = "they must be between 0 and 1, ascending".to_owned();
                 return Err(SettingsError::Range { key: "--quantiles", value: text(&levels), rule });
             }
             return Ok(Loss::Distribution(family, levels));
@@ -400,7 +404,8 @@ impl Settings {
             if !(ascending(levels) && levels.contains(&0.5)) {
                 let value = text(levels);
                 let rule =
-                    "they must be between 0 and 1, ascending, with 0.5 (the point forecast) among them";
+                    "they must be between 0 and 1, ascending, with 0.5 (the point forecast) among them"
+                        .to_owned();
                 return Err(SettingsError::Range { key: "--quantiles", value, rule });
             }
             return Ok(Loss::Quantile(levels.clone()));
@@ -451,7 +456,7 @@ impl Settings {
             |x| number("--betas", x, |x| (0.0..1.0).contains(&x), "each must be at least 0 and below 1");
         let seed = self.seed.unwrap_or(2021);
         if i64::try_from(seed).is_err() {
-            let rule = "it must be at most 9223372036854775807";
+            let rule = "it must be at most 9223372036854775807".to_owned();
             return Err(SettingsError::Range { key: "--seed", value: seed.to_string(), rule });
         }
         check_threads(self.threads)?;
@@ -499,14 +504,14 @@ impl Settings {
     fn fill_in(
         &mut self,
         model: ModelKind,
-        preset: Preset,
+        preset: &Preset,
         n: &ModelConfig,
         t: &TrainingOptions,
         source: &Source,
     ) {
         // Without a model the default recipe chooses among all.
-        self.model = self.model.or((preset != Preset::Auto).then_some(model));
-        self.preset = Some(preset.name().to_owned());
+        self.model = self.model.or((!preset.is_auto()).then_some(model));
+        self.preset = Some(preset.name.to_owned());
         match source {
             // The run may be opened from another folder than it was started in.
             Source::Files { paths, .. } => {
@@ -528,7 +533,7 @@ impl Settings {
         if let Some(init) = &mut self.init {
             *init = std::path::absolute(&*init).unwrap_or_else(|_| init.clone());
         }
-        if n.task() != Task::Classify {
+        if !matches!(n.predicts(), Predicts::Classes(_)) {
             (self.context, self.horizon) = (Some(n.context()), Some(n.horizon()));
         }
         if t.max_steps.is_none() {
@@ -561,7 +566,7 @@ impl Settings {
         };
         self.loss = Some(loss.to_owned());
         self.network = Some(self.filled(n, source));
-        if let Some(dropout) = n.dropout() {
+        if let Some(OptionValue::Number(dropout)) = n.value("dropout") {
             self.dropout = Some(dropout);
         }
     }
@@ -581,7 +586,7 @@ pub(super) fn divides(accumulate: usize, batch: usize, said: &str) -> Result<(),
 
 fn at_least_1(key: &'static str, n: usize) -> Result<usize, SettingsError> {
     if n == 0 {
-        Err(SettingsError::Range { key, value: n.to_string(), rule: "it must be at least 1" })
+        Err(SettingsError::Range { key, value: n.to_string(), rule: "it must be at least 1".to_owned() })
     } else {
         Ok(n)
     }
@@ -596,6 +601,6 @@ fn number(
     if x.is_finite() && good(x) {
         Ok(x)
     } else {
-        Err(SettingsError::Range { key, value: format!("{x:?}"), rule })
+        Err(SettingsError::Range { key, value: format!("{x:?}"), rule: rule.to_owned() })
     }
 }

@@ -1,6 +1,7 @@
 //! What settings amount to: data, model and session.
 
 use super::RunError;
+use super::network::OF_SAMPLES;
 use super::resolve::{Data, MAX_STEPS, Resolved, Source, divides};
 use super::settings::{OneOrMore, ScalerTable, SettingsError};
 use crate::data::synthetic;
@@ -8,7 +9,7 @@ use crate::data::{
     Calendar, Covariates, DataError, Known, Member, Panel, Scaler, Scaling, Segment, TokenData, TokenError,
     TokenSegments, Validation, WindowedPanel,
 };
-use crate::models::{Columns, CrossAssetConfig, Model, ModelConfig, Task, TideConfig, TsMixerConfig};
+use crate::models::{Columns, Model, OptionValue, Predicts, Reads};
 use crate::nn::Family;
 use crate::train::{Dataset, Loss, Session, TrainingOptions};
 use landfall::ops::Precision as Products;
@@ -21,17 +22,15 @@ impl Resolved {
     /// Whatever keeps it from being a series, with its place.
     pub fn load(&self) -> Result<Data, RunError> {
         let panel = match &self.source {
-            Source::Files { paths, .. } if self.network.task() == Task::Classify => {
+            Source::Files { paths, .. } if matches!(self.network.predicts(), Predicts::Classes(_)) => {
                 let [path] = paths.as_slice() else {
                     return Err(DataError::from(TokenError::ManyFiles { count: paths.len() }).into());
                 };
                 return Ok(Data::Tokens(TokenData::read(path, self.settings.names.as_ref(), true)?));
             }
             Source::Assets { samples } => {
-                let ModelConfig::CrossAsset(CrossAssetConfig { tokens, features, .. }) = self.network else {
-                    return Err(self.reads_no_tokens());
-                };
-                let seed = self.training.seed;
+                let tokens = self.network.tokens().ok_or_else(|| self.reads_no_tokens())?;
+                let (features, seed) = (self.network.context(), self.training.seed);
                 return Ok(Data::Tokens(synthetic::assets(*samples, tokens, features, seed)?));
             }
             Source::Files { paths, read } => Panel::read(paths, read)?,
@@ -117,17 +116,14 @@ impl Resolved {
     /// Sizes that contradict those of the network; too few samples; a value that overflows when scaled.
     pub fn classify(&mut self, data: TokenData) -> Result<(Dataset, TokenData), RunError> {
         let names = &data.names;
-        let ModelConfig::CrossAsset(config) = &mut self.network else {
+        if self.network.tokens().is_none() {
             return Err(self.reads_no_tokens());
-        };
+        }
         let network = self.settings.network.get_or_insert_default();
-        for (what, given, own, found) in [
-            ("tokens", &mut network.tokens, &mut config.tokens, names.tokens.len()),
-            ("features", &mut network.features, &mut config.features, names.features.len()),
-            ("classes", &mut network.classes, &mut config.classes, names.classes.len()),
-        ] {
-            let given = given.get_or_insert(found);
-            if *given != found {
+        let found = [names.tokens.len(), names.features.len(), names.classes.len()];
+        for (what, found) in OF_SAMPLES.into_iter().zip(found) {
+            let given = network.get_or_insert(what, found);
+            if given != found {
                 return Err(SettingsError::Conflict {
                     first: format!("[network] {what} = {given}"),
                     second: data.source.clone(),
@@ -135,7 +131,9 @@ impl Resolved {
                 }
                 .into());
             }
-            *own = found;
+            self.network
+                .set(what, OptionValue::Count(found))
+                .map_err(|e| SettingsError::Network(e.to_string()))?;
         }
         self.network.check().map_err(SettingsError::Network)?;
         let segments = TokenSegments::new(&data, self.split)?;
@@ -157,13 +155,9 @@ impl Resolved {
     /// Numbers of columns to forecast and of covariates; none where the model does not tell them apart.
     #[must_use]
     pub fn columns(&self) -> Columns {
-        self.settings.network.as_ref().and_then(|n| n.columns).unwrap_or_else(|| match &self.network {
-            ModelConfig::Tide(TideConfig { columns, .. })
-            | ModelConfig::Tsmixer(TsMixerConfig { columns, .. }) => *columns,
-            ModelConfig::Patchtst(_)
-            | ModelConfig::Dlinear(_)
-            | ModelConfig::Nlinear(_)
-            | ModelConfig::CrossAsset(_) => Columns::default(),
+        self.settings.network.as_ref().and_then(|n| n.columns).unwrap_or_else(|| match self.network.reads() {
+            Reads::Together(columns) => columns,
+            Reads::EachColumn | Reads::Labelled | Reads::Tokens(_) => Columns::default(),
         })
     }
 
@@ -218,13 +212,13 @@ impl Resolved {
             return Err(SettingsError::Range {
                 key,
                 value,
-                rule: "a run has at most 100,000,000 steps; give fewer",
+                rule: "a run has at most 100,000,000 steps; give fewer".to_owned(),
             }
             .into());
         }
         let batch = self.training.batch.min(windows).max(1);
         divides(self.training.accumulate, batch, &format!("a batch of all {batch} training windows"))?;
-        let (context, horizon) = (self.network.context(), self.network.horizon());
+        let (context, horizon) = (self.network.context(), self.network.predicts().values());
         let training = TrainingOptions { products: self.products(engine.device())?, ..self.training.clone() };
         let engine = match &self.settings.kernels {
             Some(choices) if self.unpinned(engine)?.is_none() => &engine.with_choices(choices.clone()),

@@ -3,12 +3,12 @@
 use super::device::Device;
 use super::forecaster::Forecaster;
 use super::keywords::{meant, quoted};
-use super::kinds::{ModelKind, Precision, Synthetic};
+use super::kinds::{Precision, Synthetic};
+use super::network::NetworkOptions;
 use crate::data::{Calendar, Covariates, Scaler, TokenNames};
 use crate::files::read_text;
-use crate::models::{Approximation, Columns, DropoutMasks, Order as NormOrder};
+use crate::models::ModelKind;
 use crate::nearest::with_nearest;
-use crate::nn::NormKind;
 use crate::train::{Draws, OptimizerKind, Order, Schedule};
 use landfall::tune::Choices;
 use serde::de::DeserializeOwned;
@@ -33,7 +33,7 @@ pub enum SettingsError {
     #[error("{key}: {why}")]
     Keyword { key: String, why: String },
     #[error("{key} {value}: {rule}")]
-    Range { key: &'static str, value: String, rule: &'static str },
+    Range { key: &'static str, value: String, rule: String },
     #[error("unknown {key} `{value}`; {}choose from {known}", meant(.value, &.known.split(", ").collect::<Vec<_>>()))]
     Unknown { key: &'static str, value: String, known: String },
     #[error("{first} and {second}: {why}")]
@@ -44,37 +44,6 @@ pub enum SettingsError {
     FreezesNone { pattern: String, example: String },
     #[error("every parameter is frozen, so there is nothing to train; freeze fewer")]
     AllFrozen,
-}
-
-/// Options of the network that a preset sets; a value here wins over the preset's.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "the fields are those of the models' configurations, described there")]
-pub struct Network {
-    pub kernel: Option<usize>,
-    pub patch: Option<usize>,
-    pub stride: Option<usize>,
-    pub d_model: Option<usize>,
-    pub heads: Option<usize>,
-    pub layers: Option<usize>,
-    pub d_ff: Option<usize>,
-    pub norm: Option<NormKind>,
-    pub order: Option<NormOrder>,
-    pub residual_attention: Option<bool>,
-    pub gelu: Option<Approximation>,
-    pub padding: Option<bool>,
-    pub drop_first_rows: Option<bool>,
-    pub revin: Option<bool>,
-    pub dropout_masks: Option<DropoutMasks>,
-    pub d_decoder: Option<usize>,
-    pub d_temporal: Option<usize>,
-    pub layer_norm: Option<bool>,
-    pub temporal_norm: Option<bool>,
-    /// Numbers of columns to forecast and of covariates; a run with covariates writes them.
-    pub columns: Option<Columns>,
-    pub tokens: Option<usize>,
-    pub features: Option<usize>,
-    pub classes: Option<usize>,
 }
 
 /// Mean and standard deviation of each column of a series, fit on its training rows. A run writes one for each series,
@@ -267,7 +236,7 @@ pub struct Settings {
     /// Steps between checkpoints; one a minute is written besides.
     pub checkpoint_every: Option<usize>,
     /// Options of the network.
-    pub network: Option<Network>,
+    pub network: Option<NetworkOptions>,
     /// Tokens, classes and features of samples; a run writes them.
     pub names: Option<TokenNames>,
     /// Statistics of the columns, for each series; of the features, for each token.
@@ -300,13 +269,6 @@ const EXCLUSIVE: [(&str, &str); 15] = [
     ("synthetic", "date-column"),
     ("synthetic", "date-format"),
 ];
-
-/// The options of a network in a file, with those of the flags over them.
-fn merged(base: Option<&toml::Value>, top: Option<&toml::Value>) -> Option<toml::Value> {
-    let (mut all, top) = (base?.as_table()?.clone(), top?.as_table()?);
-    all.extend(top.clone());
-    Some(toml::Value::Table(all))
-}
 
 /// A setting's value by the name that it has in a file, in letters of any case.
 ///
@@ -389,10 +351,15 @@ impl Settings {
                 table.remove(dropped);
             }
         }
-        let network = merged(table.get("network"), top.get("network"));
         table.extend(top);
-        table.extend(network.map(|network| ("network".to_owned(), network)));
-        table.try_into().map_err(|e: toml::de::Error| SettingsError::Unwritable(e.message().to_owned()))
+        let all: Self = table
+            .try_into()
+            .map_err(|e: toml::de::Error| SettingsError::Unwritable(e.message().to_owned()))?;
+        let network = match (&self.network, &base.network) {
+            (Some(own), Some(base)) => Some(own.over(base)),
+            _ => all.network,
+        };
+        Ok(Self { network, ..all })
     }
 
     /// These settings without what a run has measured or chosen: a new run does so for itself.

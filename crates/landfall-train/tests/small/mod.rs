@@ -2,12 +2,11 @@
 
 use landfall::Engine;
 use landfall_train::data::{Split, TokenSegments, synthetic};
-use landfall_train::models::{CrossAssetConfig, ModelConfig, Order, PatchTstConfig, Preset, Task};
+use landfall_train::models::{CrossAssetConfig, ModelConfig, Order, PatchTstConfig, Reads};
 use landfall_train::nn::NormKind;
 use landfall_train::train::{Dataset, Loss, OptimizerKind, Session, TrainingOptions};
 
 pub(crate) fn patchtst(norm: NormKind, dropout: f64) -> Result<ModelConfig, &'static str> {
-    let base = Preset::PatchTst42.config().patchtst().ok_or("a PatchTST")?;
     Ok(ModelConfig::Patchtst(PatchTstConfig {
         context: 32,
         horizon: 8,
@@ -20,7 +19,7 @@ pub(crate) fn patchtst(norm: NormKind, dropout: f64) -> Result<ModelConfig, &'st
         norm,
         order: Order::Post,
         dropout,
-        ..base
+        ..PatchTstConfig::default()
     }))
 }
 
@@ -39,24 +38,17 @@ pub(crate) fn cross_asset(dropout: f64) -> ModelConfig {
 
 /// Data for a model, and the loss that it is trained by.
 pub(crate) fn data(model: &ModelConfig) -> Result<(Dataset, Loss), Box<dyn std::error::Error>> {
-    match model {
-        ModelConfig::CrossAsset(c) => {
-            let data = synthetic::assets(200, c.tokens, c.features, 3)?;
+    match model.reads() {
+        Reads::Tokens(tokens) => {
+            let data = synthetic::assets(200, tokens, model.context(), 3)?;
             let segments = TokenSegments::new(&data, Split::ratio(0.7, 0.1, 0.2)?)?;
             Ok((Dataset::classification(&data, segments), Loss::CrossEntropy))
         }
-        ModelConfig::Patchtst(c) if c.task == Task::Regress => {
-            Ok((Dataset::regression(&synthetic::walk(64, 3, model.context(), 1)?), Loss::Mse))
-        }
-        ModelConfig::Patchtst(_)
-        | ModelConfig::Dlinear(_)
-        | ModelConfig::Nlinear(_)
-        | ModelConfig::Tide(_)
-        | ModelConfig::Tsmixer(_) => {
+        Reads::Labelled => Ok((Dataset::regression(&synthetic::walk(64, 3, model.context(), 1)?), Loss::Mse)),
+        Reads::EachColumn | Reads::Together(_) => {
             let (series, split) = (synthetic::demo(300, 2, 5)?, Split::ratio(0.7, 0.1, 0.2)?);
             Ok((Dataset::forecast(series, split, model.context(), model.horizon())?.0, Loss::Mse))
         }
-        _ => Err("no data for this model".into()),
     }
 }
 
@@ -74,5 +66,6 @@ pub(crate) fn session(
         loss,
         ..options
     };
-    Ok(Session::new(engine, model.build()?, &dataset, model.context(), model.horizon(), options)?)
+    let (context, values) = (model.context(), model.predicts().values());
+    Ok(Session::new(engine, model.build()?, &dataset, context, values, options)?)
 }

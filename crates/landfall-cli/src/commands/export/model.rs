@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::output;
 use landfall::Engine;
 use landfall_train::export::{IR_VERSION, OPSET, onnx};
-use landfall_train::models::Task;
+use landfall_train::models::Predicts;
 use landfall_train::nn::Family;
 use landfall_train::run::{Precision, Run, RunError, Weights};
 use landfall_train::train::Loss;
@@ -22,9 +22,9 @@ pub(super) fn model(
 ) -> Result<(), CliError> {
     let dtype = run.resolved().settings.dtype.unwrap_or(Precision::F32);
     let counts = matches!(run.resolved().training.loss, Loss::Distribution(Family::NegativeBinomial, _));
-    let widths = match run.resolved().network.task() {
-        Task::Forecast => interval_errors(&run, intervals)?,
-        Task::Regress | Task::Classify => None,
+    let widths = match run.resolved().network.predicts() {
+        Predicts::Rows(_) => interval_errors(&run, intervals)?,
+        Predicts::Value | Predicts::Classes(_) => None,
     };
     let of = |(levels, panel): (Vec<f64>, _)| -> Result<_, RunError> {
         run.half_widths(&Engine::cpu()?, weights, (&panel, None), &levels)

@@ -29,7 +29,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use landfall_train::models::Task;
+use landfall_train::models::Predicts;
 use landfall_train::run::{HalfWidths, Run, RunError, on_device};
 use landfall_train::train::Batches;
 use std::convert::Infallible;
@@ -57,10 +57,10 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Serves until a signal comes.
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let run = Run::open(&args.run)?;
-    match run.resolved().network.task() {
-        Task::Forecast => {}
-        Task::Regress => return Err(RunError::NoFuture { path: args.run.clone() }.into()),
-        Task::Classify => return Err(RunError::Classes { path: args.run.clone() }.into()),
+    match run.resolved().network.predicts() {
+        Predicts::Rows(_) => {}
+        Predicts::Value => return Err(RunError::NoFuture { path: args.run.clone() }.into()),
+        Predicts::Classes(_) => return Err(RunError::Classes { path: args.run.clone() }.into()),
     }
     let address = SocketAddr::new(args.host, args.port);
     let access = Access::of(&args.access, address)?;

@@ -12,7 +12,7 @@ use self::writer::{Writer, value_info};
 use super::ExportError;
 use super::forecaster::{Built, Forecasting, Port};
 use crate::files::create;
-use crate::models::Task;
+use crate::models::Predicts;
 use crate::run::{Data, HalfWidths, Run, Weights};
 use prost::Message;
 use std::path::Path;
@@ -144,8 +144,8 @@ fn properties(forecasting: &Forecasting) -> Vec<(String, String)> {
         places.iter().filter_map(|&place| run.columns().get(place).cloned()).collect()
     };
     let mut all = vec![("landfall", env!("CARGO_PKG_VERSION").to_owned())];
-    match resolved.network.task() {
-        Task::Forecast => {
+    match resolved.network.predicts() {
+        Predicts::Rows(_) => {
             all.extend([
                 ("columns", json(names(&forecasting.columns.context).into())),
                 ("targets", json(run.columns().get(..run.targets()).unwrap_or_default().into())),
@@ -176,8 +176,8 @@ fn properties(forecasting: &Forecasting) -> Vec<(String, String)> {
                 all.push(("frequency", frequency.to_string()));
             }
         }
-        Task::Regress => all.push(("context", resolved.network.context().to_string())),
-        Task::Classify => {
+        Predicts::Value => all.push(("context", resolved.network.context().to_string())),
+        Predicts::Classes(_) => {
             if let Some(names) = &resolved.settings.names {
                 all.extend([
                     ("tokens", json(names.tokens.clone().into())),
