@@ -277,6 +277,28 @@ pub enum DataError {
         /// What the reader said.
         reason: String,
     },
+    /// An Arrow file, or batches of Arrow's arrays, that cannot be decoded or written.
+    #[error("{file}: not readable as Arrow data ({reason}); write it again")]
+    BadArrow {
+        /// Path of the file, or what else the data is called.
+        file: String,
+        /// What the reader said.
+        reason: String,
+    },
+    /// A column of Arrow data whose type has no place in a table of series.
+    #[error(
+        "{file}: column `{column}` has the type {found}; it must hold numbers, truth values, texts or dates: convert it, or leave \
+         it out",
+        column = one_line(.column)
+    )]
+    ArrowType {
+        /// Path of the file, or what else the data is called.
+        file: String,
+        /// The column.
+        column: String,
+        /// Its type.
+        found: String,
+    },
     /// A missing value at the start of a column, to be filled from the previous one.
     #[error(
         "{at}: column `{column}` starts with missing values, so no previous value fills them; {advice}",
