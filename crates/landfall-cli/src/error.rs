@@ -1,7 +1,7 @@
 //! Why a command fails, and its exit code.
 
 use landfall_train::checkpoint::CheckpointError;
-use landfall_train::data::DataError;
+use landfall_train::data::{DataError, Setting};
 use landfall_train::export::ExportError;
 use landfall_train::pretrained::PretrainedError;
 use landfall_train::ranks::LaunchError;
@@ -37,9 +37,9 @@ pub enum CliError {
     OtherBacktest { path: PathBuf, line: u64, found: String, expected: String },
     #[error("{0} is needed; {1}")]
     Needed(&'static str, &'static str),
-    #[error("{} is complete with {done} of {total} steps; give a larger --epochs or --max-steps to go on", .run.display())]
+    #[error("{} is complete with {done} of {total} steps; give a larger {} or {} to go on", .run.display(), Setting("epochs"), Setting("max-steps"))]
     Complete { run: PathBuf, done: usize, total: usize },
-    #[error("{} has done {done} steps, more than the {total} that are asked for; give a larger --epochs or --max-steps to go on", .run.display())]
+    #[error("{} has done {done} steps, more than the {total} that are asked for; give a larger {} or {} to go on", .run.display(), Setting("epochs"), Setting("max-steps"))]
     FewerSteps { run: PathBuf, done: usize, total: usize },
     #[error("{run} has not been validated yet; finish it with: landfall train --resume {run}", run = .0.display())]
     Unvalidated(PathBuf),
@@ -57,7 +57,7 @@ pub enum CliError {
     OutExists(PathBuf),
     #[error("cannot write {}: {why}; choose another file", .path.display())]
     Write { path: PathBuf, why: std::io::Error },
-    #[error("--device {device}: {why}; use --device cpu")]
+    #[error("{setting} {device}: {why}; use {setting} cpu", setting = Setting("device"))]
     NoDevice { device: Device, why: landfall::Error },
     #[error("cannot listen on {address}: {why}; choose another --port or --host")]
     Listen { address: std::net::SocketAddr, why: std::io::Error },

@@ -2,7 +2,7 @@
 
 use super::begun::Finished;
 use landfall_train::choice::MIN_WINDOWS;
-use landfall_train::data::Segment;
+use landfall_train::data::{Segment, Setting};
 use landfall_train::report::digits;
 use landfall_train::run::{Choice, Scored};
 
@@ -28,8 +28,9 @@ impl Finished {
         {
             let windows = if last.windows == 1 { "window" } else { "windows" };
             lines.push(format!(
-                "Test has {} {windows}: these errors may be chance; a longer series or a shorter --horizon gives more.",
-                last.windows
+                "Test has {} {windows}: these errors may be chance; a longer series or a shorter {} gives more.",
+                last.windows,
+                Setting("horizon")
             ));
         }
         lines
@@ -65,11 +66,18 @@ impl Finished {
             )
         };
         let tries = match self.chosen {
-            Some(_) => {
-                "a longer series, a shorter --horizon, another --context, or further series of the same kind"
-            }
-            None if self.steps == 0 => "to train these weights further: landfall train --init",
-            None => "the default recipe (leave out --preset), a larger --lr, or more --epochs",
+            Some(_) => format!(
+                "a longer series, a shorter {}, another {}, or further series of the same kind",
+                Setting("horizon"),
+                Setting("context")
+            ),
+            None if self.steps == 0 => format!("to train these weights further, by {}", Setting("init")),
+            None => format!(
+                "the default recipe (leave out {}), a larger {}, or more {}",
+                Setting("preset"),
+                Setting("lr"),
+                Setting("epochs")
+            ),
         };
         Some(format!("{what}. Try {tries}."))
     }

@@ -32,7 +32,6 @@ impl Hash for Float {
 
 /// A cell: text, as all cells of a text file are, or what a typed column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "typed columns are those of Parquet files"))]
 pub(super) enum Cell<'a> {
     /// A missing value.
     #[default]

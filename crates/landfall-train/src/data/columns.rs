@@ -10,6 +10,7 @@ use super::error::DataError;
 use super::message::{count, list, one_line};
 use super::number_form::{FileMarks, Given, Reading, Readings, decide, of_file};
 use super::numbers::{Decimal, Number, NumberForm};
+use super::setting::Setting;
 use super::sheet::{ReadOptions, Sheet};
 use super::units::{Unit, has_unit, unit_of};
 
@@ -139,7 +140,7 @@ pub(super) fn read(sheet: &mut Sheet, options: &ReadOptions, taken: &[usize]) ->
             Kind::RowNumbers if !asked => {
                 let unnamed = sheet.names.get(field).is_none_or(String::is_empty);
                 let which = if unnamed { "the first column".to_owned() } else { format!("column `{name}`") };
-                let why = if evenly(sheet, field) { "it numbers the rows" } else { UNEVEN };
+                let why = if evenly(sheet, field) { "it numbers the rows".to_owned() } else { uneven() };
                 said.numbered.push(format!("{which} left out: {why}"));
                 continue;
             }
@@ -196,14 +197,14 @@ fn indicators(sheet: &Sheet, options: &ReadOptions, field: usize) -> Result<Vec<
     for (row, cell) in sheet.cells(field).enumerate() {
         // `None` and `NA` are names here.
         if cell.is_empty() {
-            let at = sheet.place(row).to_string();
+            let at = sheet.place(row);
             return Err(CovariateError::NoCategory { at, column }.into());
         }
         found.entry(cell.text().into_owned()).or_insert(row);
     }
     let unknown = found.iter().find(|(text, _)| !asked.is_empty() && !asked.contains(text));
     if let Some((text, row)) = unknown {
-        let (at, text) = (sheet.place(*row).to_string(), one_line(text));
+        let (at, text) = (sheet.place(*row), one_line(text));
         return Err(CovariateError::Category { at, column, text, known: asked }.into());
     }
     let all = if asked.is_empty() { found.into_keys().collect() } else { asked };
@@ -270,8 +271,12 @@ fn kind(sheet: &Sheet, field: usize, given: Given) -> Kind {
 }
 
 /// Why a column is left out that orders the rows.
-const UNEVEN: &str =
-    "it ascends and is no date, so the rows are counted; --date-format says how dates are written";
+fn uneven() -> String {
+    format!(
+        "it ascends and is no date, so the rows are counted; {} says how dates are written",
+        Setting("date-format")
+    )
+}
 
 /// Whether the numbers of a column have one step.
 fn evenly(sheet: &Sheet, field: usize) -> bool {

@@ -1,6 +1,8 @@
 //! Covariates: what the columns beside the targets are, and what they are where a forecast ends.
 
 use super::message::{count, list, one_line};
+use super::place::Place;
+use super::setting::{Setting, Spelling};
 use super::{Calendar, DataError, Panel, Series};
 use std::fmt;
 
@@ -29,12 +31,12 @@ pub enum Known {
 }
 
 impl Known {
-    /// The flag that says so.
-    const fn flag(self) -> &'static str {
+    /// The setting that says so.
+    const fn setting(self) -> Setting {
         match self {
-            Self::Given => "--known-future",
-            Self::Fixed => "--static",
-            Self::Calendar(_) => "--calendar",
+            Self::Given => Setting("known-future"),
+            Self::Fixed => Setting("static"),
+            Self::Calendar(_) => Setting("calendar"),
         }
     }
 }
@@ -56,40 +58,44 @@ pub(super) enum Scale {
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum CovariateError {
     #[error(
-        "{file}: no dates, and --calendar makes features of them; name the column with --date-column, or leave --calendar out"
+        "{file}: no dates, and {calendar} makes features of them; name the column with {date_column}, or leave {calendar} out",
+        calendar = Setting("calendar"), date_column = Setting("date-column")
     )]
     NoDates { file: String },
     #[error(
-        "{file}: the dates are not evenly spaced, so that those of the rows to forecast are not known, and --calendar makes features of them; leave it out"
+        "{file}: the dates are not evenly spaced, so that those of the rows to forecast are not known, and {calendar} makes features of them; leave it out",
+        calendar = Setting("calendar")
     )]
     Uneven { file: String },
-    #[error("{file}: dates {step} apart have no calendar features; leave --calendar out")]
+    #[error("{file}: dates {step} apart have no calendar features; leave {} out", Setting("calendar"))]
     NoFeature { file: String, step: String },
     #[error(
         "{file}: column `{column}` is to be forecast, so that it cannot be a covariate too; leave it out of one of the lists"
     )]
     Target { file: String, column: String },
-    #[error("{file}: no column of numbers `{column}`; choose from {}, or give --categorical {column} if it holds names", list(.known))]
+    #[error("{file}: no column of numbers `{column}`; choose from {}, or name it by {} if it holds names", list(.known), Setting("categorical"))]
     Unknown { file: String, column: String, known: Vec<String> },
     #[error(
-        "{file}: every column is a covariate, so that none is left to forecast; leave one out of --known-future, --static or --categorical"
+        "{file}: every column is a covariate, so that none is left to forecast; leave one out of {}, {} or {}",
+        Setting("known-future"), Setting("static"), Setting("categorical")
     )]
     NoTarget { file: String },
     #[error("{file}: column `{column}` is named by {first} and by {second}; name it once")]
-    Twice { file: String, column: String, first: &'static str, second: &'static str },
+    Twice { file: String, column: String, first: Setting, second: Setting },
     #[error(
-        "{file}: column `{column}` has one value for each series by --static, but row {row} differs from row 1; name it with --known-future if it is known in advance, else leave it out"
+        "{file}: column `{column}` has one value for each series by {}, but row {row} differs from row 1; name it with {} if it is known in advance, else leave it out",
+        Setting("static"), Setting("known-future")
     )]
     Varies { file: String, column: String, row: usize },
     #[error("{at}: column `{column}` has no value, and a column of names needs one in each row; fill it in")]
-    NoCategory { at: String, column: String },
+    NoCategory { at: Place, column: String },
     #[error("{at}: column `{column}` has `{text}`, which the run was not trained on; it knows {}", list(.known))]
-    Category { at: String, column: String, text: String, known: Vec<String> },
+    Category { at: Place, column: String, text: String, known: Vec<String> },
     #[error(
         "{file}: column `{column}` has {found} different values, and at most {most} can be told apart; join rare ones, or leave the column out"
     )]
     Categories { file: String, column: String, found: usize, most: usize },
-    #[error("series `{series}`: {} known in advance, and {needed} rows after its last ({last}) are forecast; give their values with --future FILE", of_columns(.columns))]
+    #[error("series `{series}`: {} known in advance, and {needed} rows after its last ({last}) are forecast; give their values with {}", of_columns(.columns), future())]
     NoFuture { series: String, columns: Vec<String>, needed: usize, last: String },
     #[error(
         "{file}: series `{series}` has {found} of the {needed} rows after {last} that are forecast, and {} known in advance; add the others", of_columns(.columns)
@@ -110,6 +116,14 @@ pub enum CovariateError {
     FutureEnds { file: String, series: String, found: String, first: String, last: String },
     #[error("{file}: it has no series `{series}`; it has {}", list(.known))]
     FutureSeries { file: String, series: String, known: Vec<String> },
+}
+
+/// How rows to forecast are given.
+fn future() -> &'static str {
+    match Spelling::now() {
+        Spelling::Flag => "--future FILE",
+        Spelling::Keyword => "futr_df",
+    }
 }
 
 /// Columns and their verb.
@@ -168,7 +182,7 @@ impl Panel {
             for name in names {
                 for column in stands_for(&panel, name, covariates.categorical.contains(name))? {
                     if let Some((_, before)) = known.iter().find(|(other, _)| *other == column) {
-                        let (first, second) = (before.flag(), why.flag());
+                        let (first, second) = (before.setting(), why.setting());
                         let (file, column) = (panel.source(), name.clone());
                         return Err(CovariateError::Twice { file, column, first, second }.into());
                     }

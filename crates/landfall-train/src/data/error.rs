@@ -2,9 +2,18 @@
 
 use super::message::{among, count, list, one_line};
 use super::place::Place;
+use super::setting::{Setting, Spelling};
 use chrono::NaiveDateTime;
 
 use super::split::{Limits, Segment, needed, ratios};
+
+/// What stands in for dates that are not evenly spaced.
+fn without_dates() -> &'static str {
+    match Spelling::now() {
+        Spelling::Flag => " or none",
+        Spelling::Keyword => ", or integers 0, 1, 2, ... for dates",
+    }
+}
 
 /// What is wrong with the data or with what was asked of it.
 #[derive(Debug, thiserror::Error)]
@@ -138,7 +147,7 @@ pub enum DataError {
         /// Which columns, and how many rows.
         what: String,
         /// What to do.
-        advice: &'static str,
+        advice: String,
     },
     /// A row that says of no series that it belongs to it.
     #[error("{at}: column `{column}` is empty; name the series that the row belongs to", column = one_line(.column))]
@@ -150,7 +159,8 @@ pub enum DataError {
     },
     /// Rows to be inserted where no dates say where.
     #[error(
-        "{file}: --fill-gaps needs dates, and the file has none; add a date column or leave --fill-gaps out"
+        "{file}: {gaps} needs dates, and the file has none; add a date column or leave {gaps} out",
+        gaps = Setting("fill-gaps")
     )]
     GapsWithoutDates {
         /// Name of the series.
@@ -159,7 +169,8 @@ pub enum DataError {
     /// Dates that no inserted rows make even.
     #[error(
         "{file}: row {row} steps from {previous} to {date}, no whole number of steps ({step}), so no rows can be \
-         inserted between them; correct the dates or leave --fill-gaps out"
+         inserted between them; correct the dates or leave {} out",
+        Setting("fill-gaps")
     )]
     UnevenDates {
         /// Name of the series.
@@ -175,7 +186,8 @@ pub enum DataError {
     },
     /// More rows to be inserted than there are.
     #[error(
-        "{file}: the dates skip {missing} rows and there are {rows}; correct the dates or leave --fill-gaps out"
+        "{file}: the dates skip {missing} rows and there are {rows}; correct the dates or leave {} out",
+        Setting("fill-gaps")
     )]
     GapsTooWide {
         /// Name of the series.
@@ -200,7 +212,7 @@ pub enum DataError {
         count: usize,
     },
     /// Nothing to forecast.
-    #[error("no target column; name at least one, or leave --target out to forecast all columns")]
+    #[error("no target column; name at least one, or leave {} out to forecast all columns", Setting("target"))]
     NoTarget,
     /// No file at all.
     #[error("no file to read; name at least one")]
@@ -217,8 +229,8 @@ pub enum DataError {
     },
     /// Series of different columns.
     #[error(
-        "{file}: {has} column `{column}`, unlike {other}; give all series the same columns, or choose with --columns",
-        column = one_line(.column)
+        "{file}: {has} column `{column}`, unlike {other}; give all series the same columns, or choose with {}",
+        Setting("columns"), column = one_line(.column)
     )]
     OtherColumns {
         /// The series that differs.
@@ -265,6 +277,28 @@ pub enum DataError {
         /// What the reader said.
         reason: String,
     },
+    /// An Arrow file, or batches of Arrow's arrays, that cannot be decoded or written.
+    #[error("{file}: not readable as Arrow data ({reason}); write it again")]
+    BadArrow {
+        /// Path of the file, or what else the data is called.
+        file: String,
+        /// What the reader said.
+        reason: String,
+    },
+    /// A column of Arrow data whose type has no place in a table of series.
+    #[error(
+        "{file}: column `{column}` has the type {found}; it must hold numbers, truth values, texts or dates: convert it, or leave \
+         it out",
+        column = one_line(.column)
+    )]
+    ArrowType {
+        /// Path of the file, or what else the data is called.
+        file: String,
+        /// The column.
+        column: String,
+        /// Its type.
+        found: String,
+    },
     /// A missing value at the start of a column, to be filled from the previous one.
     #[error(
         "{at}: column `{column}` starts with missing values, so no previous value fills them; {advice}",
@@ -276,7 +310,7 @@ pub enum DataError {
         /// Column of the cell.
         column: String,
         /// What to do.
-        advice: &'static str,
+        advice: String,
     },
     /// A column without a single value.
     #[error("{file}: column `{column}` has no value at all; {advice}", column = one_line(.column))]
@@ -286,7 +320,7 @@ pub enum DataError {
         /// The column.
         column: String,
         /// What to do.
-        advice: &'static str,
+        advice: String,
     },
     /// An unknown name of a fill rule.
     #[error("no fill `{text}`; choose from previous, linear, zero", text = one_line(.text))]
@@ -339,16 +373,16 @@ pub enum DataError {
     },
     /// A date format that is none.
     #[error(
-        "--date-format `{text}`: no date with a year can be read by it; use strftime's codes, as in %Y-%m-%d %H:%M:%S, or \
+        "{} `{text}`: no date with a year can be read by it; use strftime's codes, as in %Y-%m-%d %H:%M:%S, or \
          unix-s, unix-ms, unix-us, unix-ns",
-        text = one_line(.text)
+        Setting("date-format"), text = one_line(.text)
     )]
     BadDateFormat {
         /// What was given.
         text: String,
     },
     /// A separator that is more than one byte.
-    #[error("--separator `{text}`: give one ASCII character, or a blank for runs of blanks", text = one_line(.text))]
+    #[error("{} `{text}`: give one ASCII character, or a blank for runs of blanks", Setting("separator"), text = one_line(.text))]
     BadSeparator {
         /// What was given.
         text: String,
@@ -375,7 +409,7 @@ pub enum DataError {
         /// The date.
         date: NaiveDateTime,
         /// What to do.
-        advice: &'static str,
+        advice: String,
     },
     /// The reader cannot make rows of the text.
     #[error("{at}: not a table ({reason}); correct the line")]
@@ -569,7 +603,7 @@ pub enum DataError {
     #[error("no windows were scored; score at least one")]
     NothingScored,
     /// The dates do not continue in a known step.
-    #[error("the dates cannot be continued: {why}; give evenly spaced dates or none")]
+    #[error("the dates cannot be continued: {why}; give evenly spaced dates{}", without_dates())]
     NoFrequency {
         /// What is uneven.
         why: String,

@@ -2,6 +2,7 @@
 
 use super::message::{list, one_line};
 use super::place::Place;
+use super::setting::Setting;
 
 /// A cell: its place, its column, what it says.
 type Named = (Place, String, String);
@@ -11,24 +12,24 @@ type Named = (Place, String, String);
 #[non_exhaustive]
 pub enum FormError {
     /// A decimal mark or a separator of thousands that is none.
-    #[error("{flag} `{text}`: give {}", if *.flag == "--decimal" { "`.` or `,`" } else { "`.`, `,`, a blank or an apostrophe" })]
+    #[error("{setting} `{text}`: give {}", if *.setting == Setting("decimal") { "`.` or `,`" } else { "`.`, `,`, a blank or an apostrophe" })]
     BadMark {
-        /// The flag.
-        flag: &'static str,
+        /// The setting.
+        setting: Setting,
         /// What was given.
         text: String,
     },
     /// One mark for two things.
-    #[error("--decimal {mark} and --thousands {mark}: one mark cannot be both; give the other one to either")]
+    #[error("{} {mark} and {} {mark}: one mark cannot be both; give the other one to either", Setting("decimal"), Setting("thousands"))]
     OneMark {
         /// The mark.
         mark: char,
     },
     /// Columns with decimal points beside columns with decimal commas.
     #[error(
-        "{}: column `{}`: `{}` has a decimal point, and {}, column `{}`: `{}` a decimal comma; give --decimal . or , (columns \
+        "{}: column `{}`: `{}` has a decimal point, and {}, column `{}`: `{}` a decimal comma; give {} . or , (columns \
          that are no numbers then are left out), or write all numbers alike",
-        .point.0, one_line(&.point.1), one_line(&.point.2), .comma.0, one_line(&.comma.1), one_line(&.comma.2)
+        .point.0, one_line(&.point.1), one_line(&.point.2), .comma.0, one_line(&.comma.1), one_line(&.comma.2), Setting("decimal")
     )]
     TwoMarks {
         /// A number with a decimal point.

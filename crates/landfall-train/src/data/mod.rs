@@ -1,6 +1,7 @@
 //! Series from a file to windows that a model can train on.
 //!
-//! In the order the data passes them: [`csv`] (and, behind a feature, Parquet) reads a file into a table of cells; it
+//! In the order the data passes them: [`csv`] (and, behind a feature, Parquet) reads a file into a table of cells, and a
+//! [`Frame`], in memory or in an Arrow file, is one with typed columns; it
 //! finds the columns that hold dates, series and numbers, and the [`Season`], and makes a [`Panel`] of [`Series`] with their
 //! [`Dates`] of them; the [`Summary`] says what it found. [`Segments`] cuts the rows of each into train, validation and test, a [`Scaler`]
 //! is fit on its training rows, and both together make a [`WindowedPanel`]. [`Windows`] names the windows of a segment
@@ -8,6 +9,7 @@
 //! forecasts that need no training. [`TokenData`] are samples of tokens with classes, which are read and divided on their
 //! own. [`synthetic`] generates data where no file is at hand.
 
+mod arrow;
 pub mod baseline;
 mod calendar;
 mod cell;
@@ -17,12 +19,13 @@ mod covariates;
 pub mod csv;
 mod cutoff;
 mod dates;
-#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "only Parquet files hold decimals and f32"))]
 mod decimal;
 mod digits;
 mod error;
+mod facts;
 mod fill;
 mod form_error;
+mod frame;
 mod frequency;
 mod limit;
 mod long;
@@ -45,6 +48,7 @@ mod scalers;
 mod scores;
 mod season;
 mod series;
+mod setting;
 mod sheet;
 mod split;
 mod summary;
@@ -67,6 +71,7 @@ pub use self::digits::Digits;
 pub use self::error::DataError;
 pub use self::fill::Fill;
 pub use self::form_error::FormError;
+pub use self::frame::{Column, Frame, MISSING_DATE, TimeUnit};
 pub use self::frequency::{Frequency, Gap, MonthDay, Spacing};
 pub use self::limit::{LimitError, Most};
 pub use self::message::{few, printable};
@@ -83,6 +88,7 @@ pub use self::scalers::Scalers;
 pub use self::scores::{ColumnScore, ScoreSums, Scores};
 pub use self::season::Season;
 pub use self::series::Series;
+pub use self::setting::{Setting, Spelling};
 pub use self::sheet::ReadOptions;
 pub use self::split::{Limits, Segment, Segments, Split, Validation};
 pub use self::summary::Summary;

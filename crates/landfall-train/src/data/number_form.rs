@@ -7,6 +7,7 @@ use super::message::one_line;
 use super::numbers::{Decimal, Marks, Number, NumberForm};
 use super::place::Place;
 use super::purpose::Purpose;
+use super::setting::Setting;
 use super::sheet::{ReadOptions, Sheet};
 use super::units::{Unit, unit_of};
 
@@ -20,18 +21,18 @@ pub(super) struct Given {
 
 impl Given {
     pub(super) fn of(options: &ReadOptions) -> Result<Self, FormError> {
-        let bad = |flag, mark: char| FormError::BadMark { flag, text: mark.to_string() };
+        let bad = |setting, mark: char| FormError::BadMark { setting, text: mark.to_string() };
         let decimal = match options.decimal {
             None => None,
             Some('.') => Some(Decimal::Point),
             Some(',') => Some(Decimal::Comma),
-            Some(other) => return Err(bad("--decimal", other)),
+            Some(other) => return Err(bad(Setting("decimal"), other)),
         };
         let implied = match options.thousands {
             None | Some(' ' | '\'') => None,
             Some(',') => Some(Decimal::Point),
             Some('.') => Some(Decimal::Comma),
-            Some(other) => return Err(bad("--thousands", other)),
+            Some(other) => return Err(bad(Setting("thousands"), other)),
         };
         if let (Some(decimal), Some(implied)) = (decimal, implied)
             && decimal != implied
@@ -47,7 +48,7 @@ impl Given {
         let usual = self.purpose.cell();
         let unit = unit_of(text);
         let reads = |decimal| matches!((NumberForm { decimal, unit }).read(text), Number::Finite(_));
-        let Some(own) = self.decimal.filter(|own| reads(own.other())) else { return usual.to_owned() };
+        let Some(own) = self.decimal.filter(|own| reads(own.other())) else { return usual };
         let (name, example) = (own.name(), own.example());
         match self.purpose {
             Purpose::NewRun => format!("numbers are asked for with a decimal {name}, as {example}; {usual}"),
@@ -192,11 +193,12 @@ impl Decided {
         let (name, other) = (self.decimal.name(), self.decimal.other());
         Some(format!(
             "numbers such as `{}` ({}, column `{}`) are read with a decimal {name}, since no number says which mark it is; if \
-             it is a {}, give --decimal {}",
+             it is a {}, give {} {}",
             one_line(text),
             sheet.place(*row),
             one_line(&sheet.column_name(*field)),
             other.name(),
+            Setting("decimal"),
             other.mark(),
         ))
     }

@@ -9,7 +9,7 @@ use super::message::{count, list};
 use super::names::Places;
 use super::sheet::Sheet;
 use super::table::assemble;
-use super::{DataError, Dates, FormError, Frequency, ReadOptions, Season, Series, Spacing, Summary, csv};
+use super::{DataError, Dates, FormError, Frame, Frequency, ReadOptions, Season, Series, Spacing, Summary, csv};
 use crate::files;
 
 /// Series with the same columns, of which the first ones are to be forecast.
@@ -207,7 +207,7 @@ impl Panel {
 
     /// Leaves out columns of one value in each series, if others remain and there are rows enough to say so; but for those
     /// that may be so.
-    fn leave_out_constants(&mut self, may: &[String]) -> Result<(), DataError> {
+    pub(super) fn leave_out_constants(&mut self, may: &[String]) -> Result<(), DataError> {
         const ENOUGH: usize = 10;
         let constant = |column: usize| {
             let name = self.columns().get(column).map_or("", String::as_str);
@@ -509,9 +509,13 @@ fn read_files(paths: &[impl AsRef<Path>], options: &ReadOptions) -> Result<Vec<R
 
 fn read_file(path: &Path, options: &ReadOptions) -> Result<Read, DataError> {
     let file = path.display().to_string();
-    if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
+    let ends = |with: &str| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(with));
+    if ends("parquet") || ends("arrow") {
         let opened = files::open(path).map_err(|reason| unread(path, reason))?;
-        return read_parquet(opened, &file, options);
+        if ends("parquet") {
+            return read_parquet(opened, &file, options);
+        }
+        return assemble(Frame::of_file(opened, &file)?.sheet(&file), options);
     }
     // The bytes are given up before the table is read: they may be most of the memory that it takes.
     let sheet = csv::sheet(&file_bytes(path)?, &file, options)?;
@@ -523,7 +527,7 @@ pub(super) fn file_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
     files::read(path).map_err(|reason| unread(path, reason))
 }
 
-fn unread(path: &Path, reason: std::io::Error) -> DataError {
+pub(super) fn unread(path: &Path, reason: std::io::Error) -> DataError {
     let file = path.display().to_string();
     if reason.kind() == ErrorKind::NotFound {
         DataError::FileMissing { file }

@@ -14,7 +14,8 @@ use super::decimal::{Decimal, shortest};
 use super::error::DataError;
 use super::panel::Found;
 use super::series::Series;
-use super::sheet::{ReadOptions, Rows, Sheet, Value};
+use super::frame::{Column, Frame, Value, Values};
+use super::sheet::ReadOptions;
 use super::table::assemble;
 
 /// Reads all series of a file.
@@ -30,12 +31,13 @@ pub(super) fn parse_all(
     let reader = SerializedFileReader::new(opened).map_err(bad)?;
     let fields = reader.metadata().file_metadata().schema().get_fields();
     let names: Vec<String> = fields.iter().map(|field| field.name().trim().to_owned()).collect();
-    let mut cells = Vec::new();
+    let mut columns: Vec<Vec<Value>> = names.iter().map(|_| Vec::new()).collect();
     for row in reader.get_row_iter(None).map_err(bad)? {
-        cells.extend(row.map_err(bad)?.into_columns().into_iter().map(|(_, field)| value(field)));
+        let fields = row.map_err(bad)?.into_columns();
+        columns.iter_mut().zip(fields).for_each(|(column, (_, field))| column.push(value(field)));
     }
-    let (file, rows) = (file.to_owned(), Rows::Typed { width: names.len(), cells });
-    assemble(Sheet { file, names, rows, separator: None, notes: Vec::new() }, options)
+    let columns = columns.into_iter().map(|cells| Column::of(Values::Cells(cells)));
+    assemble(Frame::of_columns(names.into_iter().zip(columns).collect()).sheet(file), options)
 }
 
 /// A cell as tables hold it. What is no number, text or time is the text that the reader makes of it.

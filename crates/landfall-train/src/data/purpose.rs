@@ -1,6 +1,7 @@
 //! What data is read for, which decides what a message about it can advise.
 
 use super::DateForm;
+use super::setting::{Setting, Spelling};
 
 /// What data is read for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,54 +21,61 @@ pub enum Purpose {
 
 impl Purpose {
     /// For a cell that is no number.
-    pub(super) const fn cell(self) -> &'static str {
+    pub(super) fn cell(self) -> String {
         match self {
-            Self::NewRun => "correct or clear the cell, or choose others with --columns",
-            Self::Run | Self::Again | Self::Future | Self::Request => "correct or clear the cell",
+            Self::NewRun => format!("correct or clear the cell, or choose others with {}", Setting("columns")),
+            Self::Run | Self::Again | Self::Future | Self::Request => "correct or clear the cell".to_owned(),
         }
     }
 
     /// For a column without a value.
-    pub(super) const fn empty_column(self) -> &'static str {
+    pub(super) fn empty_column(self) -> String {
+        let fill = Setting("fill");
         match self {
-            Self::NewRun => "leave it out or use --fill zero",
-            Self::Run | Self::Again => "give it values or use --fill zero",
-            Self::Future | Self::Request => "give it values",
+            Self::NewRun => format!("leave it out or use {fill} zero"),
+            Self::Run | Self::Again => format!("give it values or use {fill} zero"),
+            Self::Future | Self::Request => "give it values".to_owned(),
         }
     }
 
     /// For missing values that no previous one fills.
-    pub(super) const fn no_previous(self) -> &'static str {
+    pub(super) fn no_previous(self) -> String {
         match self {
-            Self::NewRun | Self::Run | Self::Again => "use --fill linear|zero or drop these rows",
-            Self::Future | Self::Request => "give the first value or drop these rows",
+            Self::NewRun | Self::Run | Self::Again => {
+                format!("use {} linear|zero or drop these rows", Setting("fill"))
+            }
+            Self::Future | Self::Request => "give the first value or drop these rows".to_owned(),
         }
     }
 
     /// For two rows of one date.
-    pub(super) const fn repeated_date(self) -> &'static str {
+    pub(super) fn repeated_date(self) -> String {
         match self {
-            Self::NewRun => {
-                "keep one row per date, or name the column that tells series apart with --series-id"
-            }
-            Self::Run | Self::Again | Self::Future | Self::Request => "keep one row per date",
+            Self::NewRun => format!(
+                "keep one row per date, or name the column that tells series apart with {}",
+                Setting("series-id")
+            ),
+            Self::Run | Self::Again | Self::Future | Self::Request => "keep one row per date".to_owned(),
         }
     }
 
     /// For columns that go on after the last value of others; none where that is how it has to be.
-    pub(super) const fn known_ahead(self) -> Option<&'static str> {
+    pub(super) fn known_ahead(self) -> Option<String> {
+        let (known, columns, fill) = (Setting("known-future"), Setting("columns"), Setting("fill"));
+        let elsewhere = match Spelling::now() {
+            Spelling::Flag => "move rows to forecast to a file of their own, for `forecast --future`",
+            Spelling::Keyword => "move rows to forecast to a frame of their own, futr_df of predict()",
+        };
         match self {
-            Self::NewRun => Some(
-                "move rows to forecast to a file of their own, for `forecast --future` and columns named by --known-future, \
-                 or leave columns out with --columns; if the values are missing by accident, --fill previous|linear|zero \
-                 fills them",
-            ),
-            Self::Run | Self::Again => Some(
-                "move rows to forecast to a file of their own, for `forecast --future`; if the values are missing by \
-                 accident, --fill previous|linear|zero fills them",
-            ),
+            Self::NewRun => Some(format!(
+                "{elsewhere} and columns named by {known}, or leave columns out with {columns}; if the values are missing by \
+                 accident, {fill} previous|linear|zero fills them"
+            )),
+            Self::Run | Self::Again => Some(format!(
+                "{elsewhere}; if the values are missing by accident, {fill} previous|linear|zero fills them"
+            )),
             Self::Request => {
-                Some("end all columns at one row, and put known values of later rows into `future`")
+                Some("end all columns at one row, and put known values of later rows into `future`".to_owned())
             }
             Self::Future => None,
         }
@@ -77,13 +85,15 @@ impl Purpose {
     pub(super) fn date(self, form: Option<&DateForm>) -> String {
         match (self, form.and_then(|form| Some((form.pattern(), form.example()?)))) {
             (Self::NewRun, None) => {
-                "write all dates in one form, as 2016-07-01 13:00:00, or give theirs, as \
-                                       --date-format '%d/%m/%Y %H:%M'"
-                    .to_owned()
+                format!(
+                    "write all dates in one form, as 2016-07-01 13:00:00, or give theirs, as {} '%d/%m/%Y %H:%M'",
+                    Setting("date-format")
+                )
             }
             (Self::NewRun, Some((pattern, example))) => {
                 format!(
-                    "--date-format '{pattern}' reads dates like {example}; correct the date or the format"
+                    "{} '{pattern}' reads dates like {example}; correct the date or the format",
+                    Setting("date-format")
                 )
             }
             (Self::Run | Self::Again | Self::Future | Self::Request, None) => {
@@ -98,9 +108,13 @@ impl Purpose {
     /// For columns that are called a time and are no dates.
     pub(super) fn time_columns(self) -> String {
         match self {
-            Self::NewRun => "name the columns of the date with --date-column, and its form with --date-format if need be, as in \
-                             --date-column year,month; or say by --columns that they are values, or leave them out"
-                .to_owned(),
+            Self::NewRun => format!(
+                "name the columns of the date with {column}, and its form with {} if need be, as in {column} year,month; or say by {} \
+                 that they are values, or leave them out",
+                Setting("date-format"),
+                Setting("columns"),
+                column = Setting("date-column")
+            ),
             Self::Run | Self::Again | Self::Future | Self::Request => {
                 "give each row its date, as the run's data have it".to_owned()
             }
@@ -110,7 +124,7 @@ impl Purpose {
     /// For dates that may be read in two ways.
     pub(super) fn ambiguous_dates(self, first: &str, second: &str) -> String {
         match self {
-            Self::NewRun => format!("give --date-format '{first}' or '{second}'"),
+            Self::NewRun => format!("give {} '{first}' or '{second}'", Setting("date-format")),
             Self::Run | Self::Again | Self::Future | Self::Request => "write them like 2024-12-31".to_owned(),
         }
     }

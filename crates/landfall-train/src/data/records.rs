@@ -1,7 +1,8 @@
 //! Columns of numbers that a program hands over, as a series and what reading it changed: what holds of a file's rows holds of these.
 
 use super::cell::{Cell, Float};
-use super::sheet::{ReadOptions, Rows, Sheet, Value};
+use super::frame::{Column, Frame, Value, Values};
+use super::sheet::ReadOptions;
 use super::{DataError, Panel};
 
 /// Columns of equal length, with or without dates.
@@ -62,25 +63,13 @@ impl Records {
         if let Some(name) = super::series::first_duplicate(&names) {
             return Err(DataError::DuplicateColumn { file, name: name.to_owned() });
         }
-        let width = names.len();
-        let mut cells = Vec::with_capacity(rows.saturating_mul(width));
-        let mut written = dates.map(|(_, dates)| dates.into_iter());
-        for row in 0..rows {
-            cells.extend(written.as_mut().and_then(Iterator::next).map(|date| Value::Text(date.into())));
-            cells.extend(
-                columns.iter().map(|(_, values)| {
-                    Value::Typed(values[row].map_or(Cell::Empty, |x| Cell::Float(Float(x))))
-                }),
-            );
-            cells.extend(texts.iter().map(|(_, cells)| Value::Text(cells[row].trim().into())));
-        }
-        let sheet = Sheet {
-            file: file.clone(),
-            names,
-            rows: Rows::Typed { width, cells },
-            separator: None,
-            notes: Vec::new(),
-        };
+        let number = |value: Option<f64>| Value::Typed(value.map_or(Cell::Empty, |x| Cell::Float(Float(x))));
+        let numbers = columns.into_iter().map(|(_, values)| values.into_iter().map(number).collect());
+        let text = |text: String| Value::Text(text.into());
+        let dates = dates.into_iter().map(|(_, dates)| dates.into_iter().map(text).collect());
+        let texts = texts.into_iter().map(|(_, cells)| cells.into_iter().map(text).collect());
+        let cells = dates.chain(numbers).chain(texts).map(|cells| Column::of(Values::Cells(cells)));
+        let sheet = Frame::of_columns(names.into_iter().zip(cells).collect()).sheet(&file);
         let panel = Panel::of(sheet, &options)?;
         match panel.series().len() {
             1 => Ok(panel),

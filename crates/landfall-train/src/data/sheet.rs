@@ -4,6 +4,7 @@ use super::Fill;
 use super::cell::Cell;
 use super::covariates::indicator;
 use super::error::DataError;
+use super::frame::Column;
 use super::limit::Most;
 use super::message::{one_line, shortened};
 use super::place::{Place, Unit};
@@ -11,6 +12,7 @@ use super::purpose::Purpose;
 use super::text_column::{TextColumn, Texts};
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// What to read of a file. Whatever is `None` is found in the file; what was found stands in
 /// [`Found`](super::Found), and reading again with it as options reads an extended file alike.
@@ -85,24 +87,16 @@ impl ReadOptions {
     }
 }
 
-/// A cell of a typed column, which owns its text.
-#[derive(PartialEq, Eq, Hash)]
-#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "typed columns are those of Parquet files"))]
-pub(super) enum Value {
-    Text(Box<str>),
-    Typed(Cell<'static>),
-}
-
 /// The rows of a table.
-#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "typed columns are those of Parquet files"))]
 pub(super) enum Rows {
     /// Of a text file.
     Text(Texts),
-    /// Of typed columns: the cells of each row, behind each other.
+    /// Of typed columns.
     Typed {
-        /// Cells of a row.
-        width: usize,
-        cells: Vec<Value>,
+        columns: Vec<Column>,
+        rows: usize,
+        /// The row of a person's data frame that each row was, counted from 0.
+        origins: Option<Arc<[u32]>>,
     },
 }
 
@@ -152,7 +146,7 @@ impl Sheet {
     pub(super) fn len(&self) -> usize {
         match &self.rows {
             Rows::Text(texts) => texts.lines.len(),
-            Rows::Typed { width, cells } => cells.len() / (*width).max(1),
+            Rows::Typed { rows, .. } => *rows,
         }
     }
 
@@ -165,7 +159,13 @@ impl Sheet {
     pub(super) fn place(&self, row: usize) -> Place {
         match &self.rows {
             Rows::Text(texts) => Place::line(&self.file, texts.lines.get(row).copied().unwrap_or(row + 1)),
-            Rows::Typed { .. } => Place { file: self.file.clone(), line: row + 1, unit: Unit::Row },
+            Rows::Typed { origins, .. } => {
+                let (file, unit) = (self.file.clone(), Unit::Row);
+                match origins.as_ref().and_then(|origins| origins.get(row)) {
+                    Some(&row) => Place { file, line: row as usize, unit: Unit::FrameRow },
+                    None => Place { file, line: row + 1, unit },
+                }
+            }
         }
     }
 
@@ -173,11 +173,7 @@ impl Sheet {
     pub(super) fn cell(&self, row: usize, field: usize) -> Cell<'_> {
         match &self.rows {
             Rows::Text(texts) => texts.columns.get(field).map_or(Cell::Empty, |c| Cell::Text(c.cell(row))),
-            Rows::Typed { width, cells } => match cells.get(row * width + field) {
-                Some(Value::Text(text)) => Cell::Text(text.trim()),
-                Some(Value::Typed(cell)) => *cell,
-                None => Cell::Empty,
-            },
+            Rows::Typed { columns, .. } => columns.get(field).map_or(Cell::Empty, |c| c.cell(row)),
         }
     }
 
@@ -197,11 +193,12 @@ impl Sheet {
     /// The cells of a column.
     pub(super) fn cells(&self, field: usize) -> impl Iterator<Item = Cell<'_>> + Clone {
         let (texts, typed) = match &self.rows {
-            Rows::Text(texts) => (texts.columns.get(field), 0),
-            Rows::Typed { .. } => (None, self.len()),
+            Rows::Text(texts) => (texts.columns.get(field), None),
+            Rows::Typed { columns, .. } => (None, columns.get(field)),
         };
         let texts = texts.into_iter().flat_map(TextColumn::cells).map(Cell::Text);
-        texts.chain((0..typed).map(move |row| self.cell(row, field)))
+        let typed = typed.into_iter().flat_map(|column| (0..column.rows()).map(|row| column.cell(row)));
+        texts.chain(typed)
     }
 
     /// Gives up the text of a column that has been read, which may be most of what a large file takes.

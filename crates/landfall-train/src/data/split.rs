@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::error::DataError;
+use super::setting::Setting;
 use super::message::count;
 use super::windows::Windows;
 
@@ -309,15 +310,16 @@ pub struct Limits {
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.max_window == 0 {
-            return f.write_str("no window fits: use a longer series or another --split");
+            return write!(f, "no window fits: use a longer series or another {}", Setting("split"));
         }
-        let sizes = match (self.max_horizon, self.max_context) {
-            (0, 0) => "--context and --horizon",
-            (0, _) => "--context",
-            (_, 0) => "--horizon",
-            (_, _) => "--context or --horizon",
-        };
-        write!(f, "reduce {sizes}, or change --split (")?;
+        let (context, horizon) = (Setting("context"), Setting("horizon"));
+        match (self.max_horizon, self.max_context) {
+            (0, 0) => write!(f, "reduce {context} and {horizon}")?,
+            (0, _) => write!(f, "reduce {context}")?,
+            (_, 0) => write!(f, "reduce {horizon}")?,
+            (_, _) => write!(f, "reduce {context} or {horizon}")?,
+        }
+        write!(f, ", or change {} (", Setting("split"))?;
         match self.max_horizon {
             0 => write!(f, "no horizon fits context {}", self.context)?,
             h => write!(f, "context {} allows a horizon up to {h}", self.context)?,

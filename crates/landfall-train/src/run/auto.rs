@@ -7,7 +7,7 @@ use super::resolve::Resolved;
 use super::settings::Settings;
 use crate::choice::linear::Linear;
 use crate::choice::{Plan, Sizes};
-use crate::data::{Panel, Segment, Series, WindowedPanel};
+use crate::data::{Panel, Segment, Series, Setting, WindowedPanel};
 use crate::models::{Columns, ModelKind, Reads};
 use crate::train::{Dataset, Loss};
 
@@ -215,7 +215,9 @@ fn untested(panel: &Panel, horizon: usize) -> String {
     let longest = if panel.series().len() > 1 { "the longest series has" } else { "there are" };
     format!(
         "{longest} {rows} rows, too few for a test window of {horizon} rows behind training rows: all rows train, nothing is tested, \
-         and the forecast is the last season or the last value; a shorter --horizon, or --split last, needs fewer"
+         and the forecast is the last season or the last value; a shorter {}, or {} last, needs fewer",
+        Setting("horizon"),
+        Setting("split")
     )
 }
 
@@ -226,5 +228,6 @@ fn shortened(panel: &Panel, sizes: Sizes) -> String {
         1 => "half of the training rows before a horizon are no more".to_owned(),
         n => format!("the shortest tenth of the {n} series has no room for more"),
     };
-    format!("the lookback window is {context} rows, where {wanted} are usual: {of}; --context sets another")
+    let setting = Setting("context");
+    format!("the lookback window is {context} rows, where {wanted} are usual: {of}; {setting} sets another")
 }

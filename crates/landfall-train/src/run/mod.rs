@@ -51,6 +51,7 @@ pub use resolved::SCALED;
 pub use settings::{Files, Names, OneOrMore, ScalerTable, Settings, SettingsError, named};
 
 use crate::checkpoint::CheckpointError;
+use crate::data::Setting;
 use std::path::PathBuf;
 
 /// Why a run ended early.
@@ -73,23 +74,27 @@ pub enum RunError {
     #[error("step {step} gave loss {loss} and gradient norm {grad_norm}: {cause}; the state is as before that step{}", Kept(.checkpoint))]
     NonFinite { step: usize, loss: f64, grad_norm: f64, cause: landfall::Error, checkpoint: Option<PathBuf> },
     #[error(
-        "the training diverged: after step {step} its errors are not finite, so that there is nothing to forecast with; use a smaller --lr or --clip, or scale the data"
+        "the training diverged: after step {step} its errors are not finite, so that there is nothing to forecast with; use a smaller {} or {}, or scale the data",
+        Setting("lr"), Setting("clip")
     )]
     Diverged { step: usize },
     #[error("the session has no validation windows to choose the best weights by")]
     NoValidation,
     #[error(
-        "series `{first}` is {one} and series `{second}` {other}, and one season and one horizon in rows would have to serve both; train them in runs of their own, or give the seasonal period in rows (--period)"
+        "series `{first}` is {one} and series `{second}` {other}, and one season and one horizon in rows would have to serve both; train them in runs of their own, or give the seasonal period in rows ({})",
+        Setting("period")
     )]
     TwoFrequencies { first: String, one: String, second: String, other: String },
     #[error("{} is not there; {hint}", .path.display())]
-    NoWeights { path: PathBuf, hint: &'static str },
+    NoWeights { path: PathBuf, hint: String },
     #[error(
-        "--interval {level}: series `{series}` has {found} windows to take errors from that the run was not fit on, and an interval of {level} % needs {needed}; ask for a lower level, or train with a shorter --horizon or more validation rows (--split)"
+        "{} {level}: series `{series}` has {found} windows to take errors from that the run was not fit on, and an interval of {level} % needs {needed}; ask for a lower level, or train with a shorter {} or more validation rows ({})",
+        Setting("interval"), Setting("horizon"), Setting("split")
     )]
     TooFewErrors { series: String, level: f64, found: usize, needed: usize },
     #[error(
-        "--loss negative-binomial: column `{column}` of series `{series}` is {value} at {row}, and counts are whole numbers from 0 to 16777216; choose count columns with --target, fill missing ones by --fill previous, or use --loss normal or student-t"
+        "{loss} negative-binomial: column `{column}` of series `{series}` is {value} at {row}, and counts are whole numbers from 0 to 16777216; choose count columns with {}, fill missing ones by {} previous, or use {loss} normal or student-t",
+        Setting("target"), Setting("fill"), loss = Setting("loss")
     )]
     NoCount { series: String, column: String, row: String, value: f64 },
     #[error("{} is not there, and this run's weights were fit on its validation rows, so that their errors make no intervals; train it again", .path.display())]

@@ -45,7 +45,7 @@ pub(super) fn check_threads(threads: Option<usize>) -> Result<(), SettingsError>
     match threads {
         None | Some(1..=1024) => Ok(()),
         Some(n) => {
-            let rule = "it must be 1 to 1024";
+            let rule = "it must be 1 to 1024".to_owned();
             Err(SettingsError::Range { key: "--threads", value: n.to_string(), rule })
         }
     }

@@ -9,7 +9,7 @@ use super::settings::{ScalerTable, Settings};
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, TokenData,
+    DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, Setting, TokenData,
     TokenNames, TokenSegments, WindowedPanel,
 };
 use crate::files::read_text;
@@ -288,8 +288,13 @@ impl Run {
     /// [`RunError::NoWeights`]; a damaged file.
     pub fn weights(&self, weights: Weights) -> Result<(PathBuf, File), RunError> {
         let (name, hint) = match weights {
-            Weights::Best => ("best.safetensors", "the run has not been validated yet; use --weights last"),
-            Weights::Last => ("checkpoint.safetensors", "the run has written no checkpoint yet"),
+            Weights::Best => {
+                let hint = format!("the run has not been validated yet; use {} last", Setting("weights"));
+                ("best.safetensors", hint)
+            }
+            Weights::Last => {
+                ("checkpoint.safetensors", "the run has written no checkpoint yet".to_owned())
+            }
         };
         let path = match self.forecaster().filter(|f| f.ridge.is_some()) {
             Some(f) => self.path.join(weights_name(f.network)),

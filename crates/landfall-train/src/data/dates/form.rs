@@ -39,6 +39,8 @@ pub(crate) struct Stamp {
 /// How many digits of a second timestamps are printed with, as in `2016-07-01 13:00:00.250`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fraction {
+    /// Midnight, which some forms leave out.
+    Day,
     None,
     Milli,
     Micro,
@@ -49,18 +51,19 @@ impl Fraction {
     /// That of the finest of these.
     pub(super) fn of(times: &[NaiveDateTime]) -> Self {
         let digits = |time: &NaiveDateTime| match chrono::Timelike::nanosecond(time) {
+            0 if time.time() == NaiveTime::MIN => Self::Day,
             0 => Self::None,
             n if n % 1_000_000 == 0 => Self::Milli,
             n if n % 1000 == 0 => Self::Micro,
             _ => Self::Nano,
         };
-        times.iter().map(digits).max().unwrap_or(Self::None)
+        times.iter().map(digits).max().unwrap_or(Self::Day)
     }
 
     /// The pattern of such timestamps.
     pub(super) const fn pattern(self) -> &'static str {
         match self {
-            Self::None => "%Y-%m-%d %H:%M:%S",
+            Self::Day | Self::None => "%Y-%m-%d %H:%M:%S",
             Self::Milli => "%Y-%m-%d %H:%M:%S%.3f",
             Self::Micro => "%Y-%m-%d %H:%M:%S%.6f",
             Self::Nano => "%Y-%m-%d %H:%M:%S%.9f",
@@ -70,6 +73,7 @@ impl Fraction {
     /// A timestamp whose parts all differ.
     fn example(self) -> Option<NaiveDateTime> {
         let nanoseconds = match self {
+            Self::Day => return NaiveDate::from_ymd_opt(2020, 12, 31)?.and_hms_opt(0, 0, 0),
             Self::None => 0,
             Self::Milli => 678_000_000,
             Self::Micro => 678_901_000,
@@ -132,12 +136,10 @@ impl DateForm {
         (pattern != self.pattern).then(|| Self::new(&pattern)).flatten()
     }
 
-    /// Whether it reads timestamps as they are printed with this fraction of a second.
-    pub(super) fn reads(&self, fraction: Fraction) -> bool {
-        let same = |time: NaiveDateTime| {
-            self.read(&time.to_string()).is_some_and(|stamp| stamp == Stamp { local: time, offset: None })
-        };
-        fraction.example().is_some_and(same)
+    /// Whether it writes timestamps of this fraction of a second so that nothing is lost.
+    pub(super) fn keeps(&self, fraction: Fraction) -> bool {
+        let same = |time: NaiveDateTime| Some(self.read(&self.write(time, 0)?)?.local == time);
+        fraction.example().and_then(same).unwrap_or(false)
     }
 
     /// The same form with digits after the point; itself where there is no number to have them.

@@ -127,8 +127,8 @@ pub(crate) fn read<'a>(
     Ok(on_one_clock(form, &stamps))
 }
 
-/// Reads timestamps. They are dates already; a form that is known must be one that reads them as they are printed, and
-/// else they get the one with as many digits of a second as the finest of them has.
+/// Reads timestamps. They are dates already; a form that is known must be one that writes them whole, and else they get the one
+/// with as many digits of a second as the finest of them has.
 fn read_times<'a>(
     cells: impl Iterator<Item = Cell<'a>>,
     form: Option<&DateForm>,
@@ -137,7 +137,7 @@ fn read_times<'a>(
     let values = all(cells.map(time))?;
     let printed = Fraction::of(&values);
     let form = match form {
-        Some(form) => form.reads(printed).then(|| form.clone()),
+        Some(form) => form.keeps(printed).then(|| form.clone()),
         None => DateForm::new(printed.pattern()),
     };
     let form = form.ok_or(NotDates::Cell { row: 0, dates: 0 })?;
