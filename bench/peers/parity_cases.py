@@ -48,6 +48,8 @@ def mixed(d, values, *args):
         for arg in args:
             arg.learned = False
             for value in values:
+                # What a narrow dtype does not hold is infinite.
+                value = torch.tensor(value, dtype=torch.float64).to(arg.leaf.dtype)
                 arg.leaf[torch.tensor(d.rng.random(arg.leaf.shape) < 0.5 / len(values))] = value
     return list(args)
 

@@ -1,7 +1,8 @@
 //! The command line.
 
 use clap::Parser;
-use landfall_train::run::{Device, Precision, SettingsError, named};
+use crate::error::BenchError;
+use landfall_train::run::{Device, Precision, named};
 use std::path::PathBuf;
 
 /// Times training steps and single ops beside other libraries.
@@ -59,14 +60,14 @@ pub(crate) struct Args {
 
 impl Args {
     /// Refuses numbers that no measurement is made with.
-    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+    pub(crate) fn check(&self) -> Result<(), BenchError> {
         if !(self.seconds > 0.0 && self.seconds <= 60.0) {
             let (value, rule) = (self.seconds.to_string(), "it must be above 0 and at most 60");
-            return Err(SettingsError::Range { key: "--seconds", value, rule });
+            return Err(BenchError::Range { flag: "--seconds", value, rule });
         }
         if self.samples == 0 {
             let rule = "it must be at least 1";
-            return Err(SettingsError::Range { key: "--samples", value: "0".to_owned(), rule });
+            return Err(BenchError::Range { flag: "--samples", value: "0".to_owned(), rule });
         }
         Ok(())
     }

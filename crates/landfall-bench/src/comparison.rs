@@ -11,7 +11,7 @@ use crate::rows::{LaunchMode, Row};
 use crate::samples::Samples;
 use crate::stop::Stop;
 use landfall::{DeviceKind, Engine};
-use landfall_train::run::{Precision, SettingsError, on_device};
+use landfall_train::run::{Precision, on_device};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args) -> Result<u8, BenchError> {
     for row in Row::select(&args.rows, true)? {
         if row.precisions(&args.dtypes).is_empty() {
             let rule = "large and routing rows are of f32 or bf16";
-            return Err(SettingsError::Range { key: "--dtypes", value: dtypes, rule }.into());
+            return Err(BenchError::Range { flag: "--dtypes", value: dtypes, rule });
         }
     }
     let threads = args.threads();
@@ -36,8 +36,8 @@ pub(crate) fn run(args: &Args) -> Result<u8, BenchError> {
     let gpu = matches!(placed.made.device(), DeviceKind::Cuda(_));
     let rows = Row::select(&args.rows, gpu)?;
     if let (false, Some(row)) = (gpu, rows.iter().find(|r| r.on_gpus())) {
-        let (key, value, rule) = ("--rows", row.name(), "this row needs a GPU (--device cuda)");
-        return Err(SettingsError::Range { key, value, rule }.into());
+        let (flag, value, rule) = ("--rows", row.name(), "this row needs a GPU (--device cuda)");
+        return Err(BenchError::Range { flag, value, rule });
     }
     output::note(&placed.line());
     let engine = placed.made;

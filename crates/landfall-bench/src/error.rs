@@ -35,6 +35,8 @@ pub(crate) enum BenchError {
         "row {row}: the model has {ours} parameters, that of {peer} {theirs}; the sizes in bench/peers/rows.py are other ones"
     )]
     OtherModel { row: String, ours: usize, peer: String, theirs: usize },
+    #[error("{flag} {value}: {rule}")]
+    Range { flag: &'static str, value: String, rule: &'static str },
     #[error("standard output cannot be written: {0}")]
     Output(io::Error),
 }

@@ -10,7 +10,7 @@ use crate::samples::Samples;
 use landfall::{Engine, Error, World};
 use landfall_train::ranks::Launch;
 use landfall_train::report::table;
-use landfall_train::run::{Precision, SettingsError, on_device};
+use landfall_train::run::{Precision, on_device};
 use serde_json::json;
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn measure(args: &Args, world: &World) -> Result<(), BenchError> {
         let Row::Step(step, LaunchMode::Captured) = row else {
             let rule =
                 "ranks compute together a training step, such as deep (steps is all of them), or experts";
-            return Err(CliError::Range { flag: "--rows", value: row.name(), rule });
+            return Err(BenchError::Range { flag: "--rows", value: row.name(), rule });
         };
         for dtype in row.precisions(&args.dtypes) {
             let mut sides = [

@@ -13,7 +13,7 @@ use crate::training::{Begun, Comparison, Ended as Part, Finished, NewRun, Ready}
 use landfall::World;
 use landfall_train::data::WindowedPanel;
 use landfall_train::models::Predicts;
-use landfall_train::run::{EvaluationRecord, Run, Settings, Source, Weights, count};
+use landfall_train::run::{AutoReason, EvaluationRecord, Run, Settings, Source, Weights, count};
 use landfall_train::train::Session;
 use results::Results;
 use serde_json::json;
