@@ -5,7 +5,7 @@ use landfall_cli::CliError;
 use landfall_cli::forecasting::{Predictor, future as rows_ahead, levels_ahead, series};
 use landfall_cli::training::{Begun, Ended, NewRun, Ready};
 use landfall_train::checkpoint::CheckpointError;
-use landfall_train::data::{DataError, Future, Panel, few};
+use landfall_train::data::{DataError, Future, Panel, ReadError, SeriesError, few};
 use landfall_train::report::bound_names;
 use landfall_train::run::{
     Device, EvaluationRecord, Forecast, Observer, OneOrMore, Run, RunError, Settings, SettingsError,
@@ -185,7 +185,9 @@ fn further(f: &Forecast, quantiles: &[f64], intervals: &[f64]) -> Vec<Vec<Furthe
 fn nanoseconds(dates: Vec<chrono::NaiveDateTime>) -> Result<Vec<i64>, DataError> {
     let steps = dates.len();
     let one = |date: chrono::NaiveDateTime| {
-        date.and_utc().timestamp_nanos_opt().ok_or(DataError::PastCalendar { last: date, steps })
+        date.and_utc()
+            .timestamp_nanos_opt()
+            .ok_or(DataError::Series(SeriesError::PastCalendar { last: date, steps }))
     };
     dates.into_iter().map(one).collect()
 }
@@ -349,7 +351,10 @@ fn class(e: &CliError) -> &'static str {
                 | RunError::Write { .. }
                 | RunError::NoWeights { .. }
                 | RunError::Checkpoint(_)
-                | RunError::Data(DataError::FileMissing { .. } | DataError::Unreadable { .. })
+                | RunError::Data(
+                    DataError::Read(ReadError::FileMissing { .. })
+                        | DataError::Read(ReadError::Unreadable { .. })
+                )
                 | RunError::Settings(SettingsError::Read { .. } | SettingsError::Version { .. })
         )
     ) || matches!(e, CliError::Write { .. });
@@ -360,7 +365,7 @@ fn class(e: &CliError) -> &'static str {
         "FileError"
     } else if device {
         "DeviceError"
-    } else if matches!(of_run, Some(RunError::Data(DataError::UnknownColumn { .. }))) {
+    } else if matches!(of_run, Some(RunError::Data(DataError::Series(SeriesError::UnknownColumn { .. })))) {
         "MissingColumnError"
     } else {
         "InvalidValueError"

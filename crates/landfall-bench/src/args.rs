@@ -1,7 +1,7 @@
 //! The command line.
 
-use clap::Parser;
 use crate::error::BenchError;
+use clap::Parser;
 use landfall_train::run::{Device, Precision, named};
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! Forecasts as the program makes them, in steps that print nothing.
 
 use crate::error::CliError;
-use landfall_train::data::{DataError, Fill, Future, Panel};
+use landfall_train::data::{DataError, Fill, Future, Panel, WindowError};
 use landfall_train::models::Predicts;
 use landfall_train::run::{Data, Device, Forecast, Run, RunError, Weights, on_device};
 use landfall_train::train::Session;
@@ -57,7 +57,10 @@ pub fn levels_ahead(
         Ok(note) => Ok((levels, note)),
         Err(
             why @ (RunError::TooFewErrors { .. }
-            | RunError::Data(DataError::TooShort { .. } | DataError::AllTooShort { .. })),
+            | RunError::Data(
+                DataError::Window(WindowError::TooShort { .. })
+                | DataError::Window(WindowError::AllTooShort { .. }),
+            )),
         ) if asked.is_none() => Ok((Vec::new(), Some(format!("the forecast has no intervals: {why}")))),
         Err(why) => Err(why.into()),
     }

@@ -4,17 +4,17 @@
 pub mod backtest;
 pub mod checkpoint;
 pub mod choice;
-pub mod data;
 pub mod export;
-pub mod files;
 pub mod models;
-mod nearest;
 pub mod nn;
 pub mod pretrained;
 pub mod ranks;
 pub mod report;
 pub mod run;
 pub mod train;
+
+pub use landfall_data as data;
+pub use landfall_data::files;
 
 /// The chapters of the tutorial are tests.
 #[cfg(doctest)]

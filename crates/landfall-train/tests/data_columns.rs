@@ -1,6 +1,6 @@
 //! What is found in a file's columns, what is left out and filled, and that it is said.
 
-use landfall_train::data::{Panel, ReadOptions, Series, csv::parse, read};
+use landfall_train::data::{Panel, ReadOptions, Series, parse, read};
 
 fn series(text: &str) -> Series {
     parse(text.as_bytes(), "f.csv", &ReadOptions::default()).expect(text)

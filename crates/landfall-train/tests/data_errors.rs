@@ -1,6 +1,6 @@
 //! Every reason why a file is refused, with its whole message.
 
-use landfall_train::data::csv::parse;
+use landfall_train::data::parse;
 use landfall_train::data::{Fill, Purpose, ReadOptions, read};
 
 fn refused_with(text: impl AsRef<[u8]>, options: &ReadOptions) -> String {

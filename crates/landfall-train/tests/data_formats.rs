@@ -1,6 +1,6 @@
 //! Files in the forms that pandas writes, against facts that pandas gives (`data/make_formats.py` makes both).
 
-use landfall_train::data::{DataError, Panel, ReadOptions, csv::parse};
+use landfall_train::data::{DataError, Panel, ReadOptions, parse};
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {

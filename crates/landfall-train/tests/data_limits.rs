@@ -1,6 +1,6 @@
 //! Time and memory of reading grow with a table and not faster.
 
-use landfall_train::data::{DataError, LimitError, Most, Panel, ReadOptions, csv};
+use landfall_train::data::{DataError, LimitError, Most, Panel, ReadOptions, parse};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ fn a_hundred_thousand_columns_are_read() {
             "c.99998",
         ),
     ] {
-        let series = csv::parse(text.as_bytes(), "wide.csv", &ReadOptions::default()).expect("a series");
+        let series = parse(text.as_bytes(), "wide.csv", &ReadOptions::default()).expect("a series");
         assert_eq!((series.channels(), series.columns()[columns - 1].as_str()), (columns, last));
         let names = series.columns().to_vec();
         let options = ReadOptions { columns: Some(names.clone()), ..ReadOptions::default() };
@@ -83,7 +83,7 @@ fn many_gaps_are_filled_in_one_pass() {
         let _ = writeln!(text, "{},{}", start + chrono::TimeDelta::minutes(minute), minute % 7);
     }
     let started = Instant::now();
-    let series = csv::parse(text.as_bytes(), "gaps.csv", &ReadOptions::default()).expect("a series");
+    let series = parse(text.as_bytes(), "gaps.csv", &ReadOptions::default()).expect("a series");
     assert_eq!(series.rows(), 300_000);
     assert_eq!(series.values()[0][..4], [0.0, 1.0, 2.0, 3.0]);
     assert!(started.elapsed() < LONG, "{:?}", started.elapsed());
@@ -115,7 +115,7 @@ fn a_stranger_has_as_many_columns_and_series_as_he_may() {
 #[test]
 fn what_is_no_text_is_refused() {
     let refused =
-        |bytes: &[u8]| csv::parse(bytes, "d.csv", &ReadOptions::default()).expect_err("no table").to_string();
+        |bytes: &[u8]| parse(bytes, "d.csv", &ReadOptions::default()).expect_err("no table").to_string();
     assert!(refused(b"date,load\n2024-01-01,\0\n").starts_with("d.csv:2: a byte 0, which no text has"));
     assert!(refused(&vec![0; 1 << 20]).starts_with("d.csv:1: a byte 0"));
     let long = refused(&vec![b'7'; 65 << 20]);

@@ -1,6 +1,6 @@
 //! Forms of numbers, tables, dates and series that other programs write, and what a run keeps of them.
 
-use landfall_train::data::{DataError, Found, Panel, Purpose, ReadOptions, csv::parse};
+use landfall_train::data::{DataError, Found, Panel, Purpose, ReadOptions, parse};
 
 fn read(text: &str) -> Panel {
     read_with(text, &ReadOptions::default())

@@ -6,7 +6,9 @@ use super::past_windows::{Errors, PastWindow, add, last_known, place, read, roun
 use super::record::{IntervalRecord, IntervalScore};
 use super::{Forecaster, RunError};
 use crate::data::conformal::{IntervalSums, RecentErrors, needed, window_limit};
-use crate::data::{Baseline, Digits, Member, Panel, Segment, WindowForecast, WindowedPanel, baseline};
+use crate::data::{
+    Baseline, Digits, Member, Panel, ScoreError, Segment, WindowForecast, WindowedPanel, baseline,
+};
 use crate::train::{Dataset, Session};
 use landfall::Engine;
 use std::collections::{HashMap, VecDeque};
@@ -126,9 +128,10 @@ impl Intervals {
         let beside = match beside {
             Ok(intervals) => intervals.score(&mut naive, panel)?,
             // It has fewer windows than the run where rolling origins took validation's place, or no season before them.
-            Err(RunError::TooFewErrors { .. } | RunError::Data(crate::data::DataError::BadPeriod { .. })) => {
-                Vec::new()
-            }
+            Err(
+                RunError::TooFewErrors { .. }
+                | RunError::Data(crate::data::DataError::Score(ScoreError::BadPeriod { .. })),
+            ) => Vec::new(),
             Err(other) => return Err(other),
         };
         let name = baseline.to_string();

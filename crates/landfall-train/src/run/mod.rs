@@ -75,7 +75,8 @@ pub enum RunError {
     NonFinite { step: usize, loss: f64, grad_norm: f64, cause: landfall::Error, checkpoint: Option<PathBuf> },
     #[error(
         "the training diverged: after step {step} its errors are not finite, so that there is nothing to forecast with; use a smaller {} or {}, or scale the data",
-        Setting("lr"), Setting("clip")
+        Setting("lr"),
+        Setting("clip")
     )]
     Diverged { step: usize },
     #[error("the session has no validation windows to choose the best weights by")]
@@ -89,7 +90,9 @@ pub enum RunError {
     NoWeights { path: PathBuf, hint: String },
     #[error(
         "{} {level}: series `{series}` has {found} windows to take errors from that the run was not fit on, and an interval of {level} % needs {needed}; ask for a lower level, or train with a shorter {} or more validation rows ({})",
-        Setting("interval"), Setting("horizon"), Setting("split")
+        Setting("interval"),
+        Setting("horizon"),
+        Setting("split")
     )]
     TooFewErrors { series: String, level: f64, found: usize, needed: usize },
     #[error(

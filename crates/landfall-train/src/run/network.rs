@@ -4,10 +4,10 @@ use super::presets::Preset;
 use super::resolve::Source;
 use super::settings::{Settings, SettingsError};
 use crate::choice::Sizes;
+use crate::data::nearest;
 use crate::models::{
     Columns, ModelConfig, ModelKind, ModelOption, OptionError, OptionKind, OptionType, OptionValue, Predicts,
 };
-use crate::nearest::nearest;
 use crate::train::TrainingOptions;
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::ser::SerializeMap;

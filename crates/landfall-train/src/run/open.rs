@@ -9,8 +9,8 @@ use super::settings::{ScalerTable, Settings};
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, Setting, TokenData,
-    TokenNames, TokenSegments, WindowedPanel,
+    DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, SeriesError,
+    Setting, TokenData, TokenNames, TokenSegments, WindowError, WindowedPanel,
 };
 use crate::files::read_text;
 use crate::models::{ModelConfig, Predicts};
@@ -97,7 +97,12 @@ impl Run {
             .map(|(_, s)| s.channels())
             .find(|found| columns.is_some_and(|c| c != *found));
         if let (Some(scaler), Some(series)) = (other, columns) {
-            return Err(DataError::ScalerChannels { file: file.display().to_string(), series, scaler }.into());
+            return Err(DataError::Window(WindowError::ScalerChannels {
+                file: file.display().to_string(),
+                series,
+                scaler,
+            })
+            .into());
         }
         Ok(Self { path: path.to_owned(), resolved, scalers })
     }
@@ -175,10 +180,12 @@ impl Run {
             Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {}
         }
         match resolved.load() {
-            Err(RunError::Data(DataError::UnknownColumn { file, name, known })) if !data.is_empty() => {
+            Err(RunError::Data(DataError::Series(SeriesError::UnknownColumn { file, name, known })))
+                if !data.is_empty() =>
+            {
                 let Source::Files { read, .. } = &mut resolved.source else { return resolved.load() };
                 if !read.date_column.take().is_some_and(|columns| columns.contains(&name)) {
-                    return Err(DataError::UnknownColumn { file, name, known }.into());
+                    return Err(DataError::Series(SeriesError::UnknownColumn { file, name, known }).into());
                 }
                 read.date_format = None;
                 let notice = format!("{file}: no column `{name}`, where the run had dates; rows are counted");
@@ -292,9 +299,7 @@ impl Run {
                 let hint = format!("the run has not been validated yet; use {} last", Setting("weights"));
                 ("best.safetensors", hint)
             }
-            Weights::Last => {
-                ("checkpoint.safetensors", "the run has written no checkpoint yet".to_owned())
-            }
+            Weights::Last => ("checkpoint.safetensors", "the run has written no checkpoint yet".to_owned()),
         };
         let path = match self.forecaster().filter(|f| f.ridge.is_some()) {
             Some(f) => self.path.join(weights_name(f.network)),
@@ -407,7 +412,8 @@ impl Run {
             match self.forecast_one(session, series, future, only) {
                 Ok(forecast) => forecasts.push(forecast),
                 Err(RunError::Data(
-                    why @ (DataError::TooFewRows { .. } | DataError::NoKnownSeries { .. }),
+                    why @ (DataError::Series(SeriesError::TooFewRows { .. })
+                    | DataError::Window(WindowError::NoKnownSeries { .. })),
                 )) => {
                     left_out.push(format!("series `{}` is left out: {why}", series.name()));
                     first.get_or_insert(why);

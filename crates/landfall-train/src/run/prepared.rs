@@ -3,7 +3,7 @@
 
 use super::RunError;
 use super::open::{Forecast, Run};
-use crate::data::{Baseline, DataError, Digits, Future, Scaler, Series};
+use crate::data::{Baseline, DataError, Digits, Future, Scaler, Series, WindowError};
 use landfall::DType;
 
 /// The last rows of a series, ready for a run's network.
@@ -49,7 +49,11 @@ impl Run {
         let (scalers, context) = (self.need_scalers()?, self.resolved().network.context());
         let Some(known) = scalers.of(series, only) else {
             let known = scalers.names();
-            return Err(DataError::NoKnownSeries { file: series.source().to_owned(), known }.into());
+            return Err(DataError::Window(WindowError::NoKnownSeries {
+                file: series.source().to_owned(),
+                known,
+            })
+            .into());
         };
         let scaler = known.scaler;
         if self.is_by_itself(known.short, series) {
@@ -73,7 +77,7 @@ impl Run {
     /// Refuses a series that has fewer rows than its forecast needs.
     ///
     /// # Errors
-    /// [`DataError::TooFewRows`].
+    /// [`SeriesError::TooFewRows`].
     pub fn check_rows(&self, only: &Series) -> Result<(), RunError> {
         let short = self.need_scalers()?.of(only, true).is_some_and(|known| known.short);
         if !self.is_by_itself(short, only) {

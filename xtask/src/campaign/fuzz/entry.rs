@@ -7,7 +7,7 @@ use clap::builder::PossibleValue;
 use landfall::tune::{Cache, tune};
 use landfall::{DType, Engine, Graph, Program, State, StateSpec};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
-use landfall_train::data::{Panel, ReadOptions, Segment, Split, WindowedPanel, csv};
+use landfall_train::data::{Panel, ReadOptions, Segment, Split, WindowedPanel, parse};
 use landfall_train::models::ModelKind;
 use landfall_train::run::{Settings, Synthetic};
 use landfall_train::train::{Dataset, Session};
@@ -135,7 +135,7 @@ impl Entry {
 }
 
 fn read_csv(bytes: &[u8]) -> Verdict {
-    let series = match csv::parse(bytes, "f.csv", &ReadOptions::default()) {
+    let series = match parse(bytes, "f.csv", &ReadOptions::default()) {
         Ok(series) => series,
         Err(e) => return refused(e),
     };

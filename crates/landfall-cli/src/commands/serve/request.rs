@@ -6,7 +6,7 @@ use super::json::{Cells, Column, History, Parser, Table};
 use super::parts::Parts;
 use hyper::StatusCode;
 use landfall_train::data::{
-    CovariateError, DataError, LimitError, Most, Panel, Purpose, ReadOptions, Records, Series,
+    CovariateError, DataError, LimitError, Most, Panel, Purpose, ReadOptions, Records, Series, SeriesError,
 };
 use landfall_train::run::Run;
 use std::collections::{HashMap, HashSet};
@@ -213,7 +213,7 @@ impl Reader<'_> {
         let mut options = named(&self.reading.history);
         let (panel, mut notes) = match Panel::parse(&parts.history, "the CSV", &options) {
             // Rows are counted where the run had dates and the CSV has none, as `landfall forecast` counts them.
-            Err(DataError::UnknownColumn { name, .. })
+            Err(DataError::Series(SeriesError::UnknownColumn { name, .. }))
                 if options.date_column.as_ref().is_some_and(|columns| columns.contains(&name)) =>
             {
                 options.date_column = None;
