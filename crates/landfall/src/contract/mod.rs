@@ -4,6 +4,7 @@ pub(crate) mod argument;
 mod attribute;
 mod build;
 pub(crate) mod check;
+pub(crate) mod cursor;
 mod graph;
 mod op;
 pub(crate) mod rules;

@@ -99,7 +99,7 @@ pub use var::Var;
 
 /// The elements of a cursor: everything that changes from step to step.
 pub mod cursor {
-    pub use super::step::cursor::{BASE, BATCH, EPOCH, LEN, MICRO, SEED, STEP, WINDOWS};
+    pub use crate::contract::cursor::{BASE, BATCH, EPOCH, LEN, MICRO, SEED, STEP, WINDOWS};
 }
 
 families! { attention collective elementwise experts indexing loss matmul movement norm random recurrent reduce step }

@@ -23,6 +23,6 @@ pub(crate) use collective::{Collective, CollectiveLaunch, Combination, Seat};
 pub use module::{Compiled, Module, Piece, Source};
 pub(crate) use param::cuda_kernel;
 pub use param::{Element, Entry, KernelArgs, Kind, Param, RowFrame, RowView, Tile, Transfer};
-pub(crate) use pieces::{COLUMNS, FRAGMENTS, GROUP, ROWS, SINGLE_PASS, STRIPS, UNITS, WORDS};
+pub(crate) use pieces::{COLUMNS, FRAGMENTS, GROUP, ROWS, SCAN, SINGLE_PASS, STRIPS, UNITS, WORDS};
 pub(crate) use product::{ProductLaunch, WORKSPACE_ALIGNMENT};
 pub(crate) use tensor_map::WORDS as TENSOR_MAP_WORDS;

@@ -18,3 +18,5 @@ pub(crate) const FRAGMENTS: Piece = Piece::new("fragments", include_str!("fragme
 pub(crate) const WORDS: Piece = Piece::new("words", include_str!("words.cu"));
 /// Columns of which a thread takes several. (With `COLUMNS`.)
 pub(crate) const STRIPS: Piece = Piece::new("strips", include_str!("strips.cu"));
+/// Sums over the threads of a block before each.
+pub(crate) const SCAN: Piece = Piece::new("scan", include_str!("scan.cu"));

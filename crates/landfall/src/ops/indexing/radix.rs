@@ -1,7 +1,6 @@
 //! A stable radix sort of positions by 64-bit keys, on a GPU.
 
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
-use crate::ops::experts::routing::cuda::SCAN;
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, SCAN, Source, cuda_kernel};
 use crate::values::{DType, Operand, Rule, Spec};
 
 /// Keys of one digit, and keys of one block: `DIGITS` and `TILE` in the source.

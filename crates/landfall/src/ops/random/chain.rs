@@ -1,12 +1,12 @@
 //! Chains of pointwise ops in one kernel, which the passes make of them.
 
+use crate::contract::cursor;
 use crate::contract::{
     Body, Data, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::pointwise as tile;
 use crate::ops::random::distributions::{Words, sample_cursor};
 use crate::ops::random::dropout::Dropout;
-use crate::ops::step::cursor;
 use crate::values::{
     Binary, DType, DeviceKind, Expression, HostTensor, Math, Reg, Rule, Shape, Spec, Step, Unary,
 };

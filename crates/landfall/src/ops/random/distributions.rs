@@ -3,13 +3,12 @@
 
 pub(in crate::ops) mod cuda;
 
+use crate::contract::cursor::{self, MICRO, SEED, STEP};
 use crate::contract::{
     Body, Data, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::{Call, ViewMut};
 use crate::ops::elementwise::pointwise::SHAPES;
-use crate::ops::step::cursor;
-use crate::ops::step::cursor::{MICRO, SEED, STEP};
 use crate::rng;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, collapse, with_dtype};
 

@@ -1,5 +1,6 @@
 //! Dropout: the mask is made of counters in the kernel, forward and backward, and never stored.
 
+use crate::contract::cursor;
 use crate::contract::{
     Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
     op_attributes, rules,
@@ -8,7 +9,6 @@ use crate::kernel::cpu::{Call, isa, with_float};
 use crate::kernel::cuda::pointwise;
 use crate::ops::elementwise::pointwise::{SHAPES, cotangent};
 use crate::ops::random::distributions::{AHEAD, Bernoulli, GRAIN, TILE, Words, sample_cursor};
-use crate::ops::step::cursor;
 use crate::rng;
 use crate::values::{
     DType, DeviceKind, Element, Expression, HostTensor, Math, Reg, Rule, Shape, Spec, Step, collapse,

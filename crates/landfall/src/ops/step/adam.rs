@@ -2,8 +2,8 @@
 
 mod cuda;
 
-use super::cursor;
-use super::cursor::STEP;
+use super::cursor::sample_ok;
+use crate::contract::cursor::{self, STEP};
 use crate::contract::{
     Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
     rules,
@@ -147,7 +147,7 @@ impl Tested for Adam {
             all.push(Sample::new(decaying, wide));
             all.push(Sample::new(*self, sample(0, 0, dtype)));
             let mut skipped = sample(40, 2, dtype);
-            skipped[7] = cursor::sample_ok(false);
+            skipped[7] = sample_ok(false);
             all.push(Sample::new(decaying, skipped));
         }
         let four = || sample(4, 0, DType::F32);
@@ -178,7 +178,7 @@ fn sample(n: usize, step: i64, dtype: DType) -> Vec<SampleArg> {
         cursor::sample(&[(STEP, step)]),
         scalar(DType::F64, 0.01),
         scalar(wide, 0.5),
-        cursor::sample_ok(true),
+        sample_ok(true),
     ]
 }
 

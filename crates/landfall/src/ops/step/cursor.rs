@@ -1,58 +1,16 @@
-//! The cursor: everything that changes from step to step, as one `i64[8]` on the device. Only ops read or advance it,
-//! so the host writes nothing while a program runs, and a run resumes from these eight numbers.
+//! What advances the cursor, and what follows from the step that it counts.
 
 mod cuda;
 
+use crate::contract::cursor::{self, BATCH, EPOCH, LEN, MICRO, SEED, STEP, WINDOWS};
 use crate::contract::{
     Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
     op_attributes, rules,
 };
-use crate::kernel::cpu::{Call, with_float};
+use crate::kernel::cpu::with_float;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
 
 op_list! { Advance, AdvanceMicro, Lookup, RingPush }
-
-/// Updates done so far: the step being run is number `STEP + 1`.
-pub const STEP: usize = 0;
-/// Epoch, from 0.
-pub const EPOCH: usize = 1;
-/// Batch within the epoch, from 0.
-pub const BATCH: usize = 2;
-/// Seed of all random numbers, its 64 bits as they are.
-pub const SEED: usize = 3;
-/// First window of the segment.
-pub const BASE: usize = 4;
-/// Number of windows of the segment.
-pub const WINDOWS: usize = 5;
-/// Micro-batch within the step, counted over all ranks: of `n` on each, rank r has `r·n` to `r·n + n − 1`. Between steps it is the
-/// rank's first: 0 on one rank.
-pub const MICRO: usize = 6;
-/// Elements of a cursor; those not named here are reserved and 0.
-pub const LEN: usize = 8;
-
-/// Checks that argument `arg` is a cursor.
-pub(in crate::ops) fn rule(args: &[Spec], arg: usize) -> Result<(), Rule> {
-    rules::dtype(args, arg, DType::I64)?;
-    rules::shape(args, arg, [LEN])
-}
-
-/// The cursor that a kernel was given as input `arg`.
-pub(in crate::ops) fn read(call: &Call<'_>, arg: usize) -> Result<[i64; LEN], Rule> {
-    let cursor = call.input::<i64>(arg)?;
-    Ok(std::array::from_fn(|i| cursor.flat(i)))
-}
-
-/// The cursor that a reference was given.
-pub(in crate::ops) fn of(host: &HostTensor) -> [i64; LEN] {
-    std::array::from_fn(|i| host.data[i] as i64)
-}
-
-/// A cursor for samples.
-pub(in crate::ops) fn sample(named: &[(usize, i64)]) -> SampleArg {
-    let mut all = vec![0.0; LEN];
-    named.iter().for_each(|&(at, value)| all[at] = value as f64);
-    SampleArg::with(Some(DType::I64), [LEN], Data::Exact(all))
-}
 
 /// A truth value for samples.
 pub(in crate::ops) fn sample_ok(ok: bool) -> SampleArg {
@@ -90,7 +48,7 @@ impl Op for Advance {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let args: [Spec; 2] = rules::arity(self, args)?;
-        rule(&args, 0)?;
+        cursor::rule(&args, 0)?;
         rules::dtype(&args, 1, DType::Bool)?;
         rules::shape(&args, 1, [])?;
         if self.batches == 0 {
@@ -136,7 +94,8 @@ impl Tested for Advance {
     }
     fn samples(&self) -> Vec<Sample> {
         let at = |batches, epoch, batch, ok| {
-            let cursor = sample(&[(STEP, 41), (EPOCH, epoch), (BATCH, batch), (SEED, 7), (WINDOWS, 9)]);
+            let cursor =
+                cursor::sample(&[(STEP, 41), (EPOCH, epoch), (BATCH, batch), (SEED, 7), (WINDOWS, 9)]);
             Sample::new(Self { batches }, vec![cursor, sample_ok(ok)])
         };
         vec![
@@ -146,7 +105,7 @@ impl Tested for Advance {
             at(1, 5, 0, true),
             Sample::bad(
                 Self { batches: 0 },
-                vec![sample(&[]), sample_ok(true)],
+                vec![cursor::sample(&[]), sample_ok(true)],
                 "batches is 0; it must be at least 1",
             ),
             Sample::bad(
@@ -176,7 +135,7 @@ impl Op for AdvanceMicro {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let args: [Spec; 1] = rules::arity(self, args)?;
-        rule(&args, 0)?;
+        cursor::rule(&args, 0)?;
         micro_batches(self.micro_batches)?;
         Ok(Outputs::one(args[0]))
     }
@@ -213,7 +172,10 @@ impl Tested for AdvanceMicro {
     }
     fn samples(&self) -> Vec<Sample> {
         let at = |micro_batches, micro| {
-            Sample::new(Self { micro_batches }, vec![sample(&[(STEP, 41), (BATCH, 2), (MICRO, micro)])])
+            Sample::new(
+                Self { micro_batches },
+                vec![cursor::sample(&[(STEP, 41), (BATCH, 2), (MICRO, micro)])],
+            )
         };
         vec![
             at(3, 0),
@@ -227,7 +189,7 @@ impl Tested for AdvanceMicro {
             at(1, 7),
             Sample::bad(
                 Self { micro_batches: 0 },
-                vec![sample(&[])],
+                vec![cursor::sample(&[])],
                 "micro_batches is 0; it must be at least 1",
             ),
             Sample::bad(
@@ -263,7 +225,7 @@ impl Op for Lookup {
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let args: [Spec; 2] = rules::arity(self, args)?;
         rules::dtype(&args, 0, DType::F64)?;
-        rule(&args, 1)?;
+        cursor::rule(&args, 1)?;
         match args[0].shape.dims() {
             [0] => Err(Rule::Attribute { name: "length of the table", value: 0.0, expected: "at least 1" }),
             [_] => Ok(Outputs::one(Spec::new(DType::F64, []))),
@@ -284,7 +246,7 @@ impl Op for Lookup {
             &[
                 Kernel::cpu("lookup", |_, call| {
                     let table = call.input::<f64>(0)?;
-                    let step = usize::try_from(read(call, 1)?[STEP]).unwrap_or(0);
+                    let step = usize::try_from(cursor::read(call, 1)?[STEP]).unwrap_or(0);
                     let value = table.flat(step.min(table.elements() - 1));
                     call.output::<f64>(0)?.set_flat(0, value);
                     Ok(())
@@ -310,7 +272,7 @@ impl Tested for Lookup {
     }
     fn samples(&self) -> Vec<Sample> {
         let table = |n: usize| SampleArg::with(Some(DType::F64), [n], Data::Range(0.0, 1.0));
-        let at = |n, step| Sample::new(*self, vec![table(n), sample(&[(STEP, step)])]);
+        let at = |n, step| Sample::new(*self, vec![table(n), cursor::sample(&[(STEP, step)])]);
         vec![
             at(1, 0),
             at(1, 9),
@@ -318,10 +280,10 @@ impl Tested for Lookup {
             at(7, 6),
             at(7, 7),
             at(300, 255),
-            Sample::bad(*self, vec![table(0), sample(&[])], "length of the table is 0"),
+            Sample::bad(*self, vec![table(0), cursor::sample(&[])], "length of the table is 0"),
             Sample::bad(
                 *self,
-                vec![SampleArg::with(Some(DType::F32), [3], Data::Range(0.0, 1.0)), sample(&[])],
+                vec![SampleArg::with(Some(DType::F32), [3], Data::Range(0.0, 1.0)), cursor::sample(&[])],
                 "it must be f64",
             ),
         ]
@@ -346,7 +308,7 @@ impl Op for RingPush {
         arity(self, args)?;
         let ring = args[0];
         rules::dtype(args, 0, DType::F64)?;
-        rule(args, 1)?;
+        cursor::rule(args, 1)?;
         match *ring.shape.dims() {
             [0, _] => Err(Rule::Attribute { name: "rows of the ring", value: 0.0, expected: "at least 1" }),
             [_, k] if k.saturating_add(2) != args.len() => {
@@ -379,7 +341,7 @@ impl Op for RingPush {
         const {
             &[
                 Kernel::cpu("ring_push", |_, call| {
-                    let step = read(call, 1)?[STEP];
+                    let step = cursor::read(call, 1)?[STEP];
                     let mut ring = call.output::<f64>(0)?;
                     let row = step.rem_euclid(ring.dims()[0] as i64) as usize;
                     for i in 2..call.inputs() {
@@ -410,7 +372,7 @@ impl Tested for RingPush {
         let ring = |r: usize, k: usize| SampleArg::with(Some(DType::F64), [r, k], Data::Range(-1.0, 1.0));
         let push = |r, k, step, dtypes: &[Option<DType>]| {
             let values = dtypes.iter().map(|&d| SampleArg::with(d, [], Data::Range(-3.0, 3.0)));
-            let cursor = sample(&[(STEP, step)]);
+            let cursor = cursor::sample(&[(STEP, step)]);
             Sample::new(*self, [ring(r, k), cursor].into_iter().chain(values).collect())
         };
         vec![
@@ -421,15 +383,19 @@ impl Tested for RingPush {
             push(5, 0, 2, &[]),
             Sample::bad(
                 *self,
-                vec![ring(4, 2), sample(&[]), SampleArg::any([])],
+                vec![ring(4, 2), cursor::sample(&[]), SampleArg::any([])],
                 "takes 4 arguments (ring, cursor, a value for each of 2 columns), got 3",
             ),
             Sample::bad(
                 *self,
-                vec![ring(4, 1), sample(&[]), SampleArg::with(Some(DType::I32), [], Data::Int(0, 3))],
+                vec![ring(4, 1), cursor::sample(&[]), SampleArg::with(Some(DType::I32), [], Data::Int(0, 3))],
                 "it must be f32, f64, bf16 or f16",
             ),
-            Sample::bad(*self, vec![ring(0, 1), sample(&[]), SampleArg::any([])], "rows of the ring is 0"),
+            Sample::bad(
+                *self,
+                vec![ring(0, 1), cursor::sample(&[]), SampleArg::any([])],
+                "rows of the ring is 0",
+            ),
         ]
     }
 }

@@ -2,7 +2,7 @@
 
 mod cuda;
 
-use super::cursor;
+use super::cursor::sample_ok;
 use crate::contract::{
     Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
     rules,
@@ -107,7 +107,7 @@ impl Tested for LossScale {
     fn samples(&self) -> Vec<Sample> {
         let args = |scale: f64, run: f64, ok: bool| {
             let state = SampleArg::with(Some(DType::F32), [2], Data::Exact(vec![scale, run]));
-            vec![state, cursor::sample_ok(ok)]
+            vec![state, sample_ok(ok)]
         };
         let short = Self { interval: 3, ..*self };
         let huge = f64::from(2f32.powi(127));

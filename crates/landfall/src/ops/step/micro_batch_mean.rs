@@ -2,8 +2,8 @@
 
 mod cuda;
 
-use super::cursor;
-use super::cursor::MICRO;
+use super::cursor::micro_batches;
+use crate::contract::cursor::{self, MICRO};
 use crate::contract::{
     Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
     rules,
@@ -64,7 +64,7 @@ impl Op for MicroBatchMean {
         rules::same_dtype(&args, 0, 1)?;
         rules::same_shape(&args, 0, 1)?;
         cursor::rule(&args, 2)?;
-        cursor::micro_batches(self.micro_batches)?;
+        micro_batches(self.micro_batches)?;
         Ok(Outputs::one(args[0]))
     }
     fn outputs(&self) -> &[Output] {

@@ -2,8 +2,7 @@
 
 mod cuda;
 
-use super::cursor;
-use super::cursor::{BASE, BATCH, EPOCH, MICRO, SEED, WINDOWS};
+use crate::contract::cursor::{self, BASE, BATCH, EPOCH, MICRO, SEED, WINDOWS};
 use crate::contract::{
     Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attribute_choices,
     attributes, op_attributes, rules,

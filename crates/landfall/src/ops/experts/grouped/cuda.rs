@@ -3,9 +3,9 @@
 
 use crate::contract::Op;
 use crate::kernel::cuda::{
-    BLOCK, Call, FRAGMENTS, Failure, Geometry, KernelArgs, Module, Piece, Source, Tile, cuda_kernel,
+    BLOCK, Call, FRAGMENTS, Failure, Geometry, KernelArgs, Module, Piece, SCAN, Source, Tile, cuda_kernel,
 };
-use crate::ops::experts::routing::cuda::{BARRIERS, SCAN};
+use crate::ops::experts::routing::cuda::BARRIERS;
 use crate::values::{DType, Operand, Rule, Spec};
 
 /// Threads of a block of three warpgroups.

@@ -10,8 +10,6 @@ pub(in crate::ops) const CELLS: Piece = Piece::new("cells", include_str!("cells.
 pub(in crate::ops) const TEAM_ROWS: Piece = Piece::new("rows", include_str!("rows.cu"));
 /// Barriers of Hopper.
 pub(in crate::ops) const BARRIERS: Piece = Piece::new("barriers", include_str!("barriers.cu"));
-/// Sums over the threads of a block before each.
-pub(in crate::ops) const SCAN: Piece = Piece::new("scan", include_str!("scan.cu"));
 
 /// Threads of a block at most.
 pub(in crate::ops) const BLOCK: u32 = 256;

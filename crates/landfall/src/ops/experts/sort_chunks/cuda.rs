@@ -2,8 +2,8 @@
 
 use super::{ChunkMap, SortChunks};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
-use crate::ops::experts::routing::cuda::{BLOCK, CELLS, SCAN, Share, TEAM_ROWS, Team};
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, SCAN, Source, cuda_kernel};
+use crate::ops::experts::routing::cuda::{BLOCK, CELLS, Share, TEAM_ROWS, Team};
 
 /// Blocks of a map at most: each finds all chunks first, and then takes its share of the rows.
 const MAX_BLOCKS: usize = 264;
