@@ -36,7 +36,7 @@ fn test_scores(
     horizon: usize,
 ) -> Result<Scores, DataError> {
     let segments = Segments::new(Split::Ett, series.rows(), CONTEXT, horizon)?;
-    let part = baseline::Part { series, scaler, windows: segments.windows(Segment::Test) };
+    let part = Part { series, scaler, windows: segments.windows(Segment::Test) };
     baseline::score(kind, &[part], series.channels(), BATCH)
 }
 
