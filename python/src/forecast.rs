@@ -4,13 +4,13 @@ use crate::engines;
 use landfall_cli::CliError;
 use landfall_cli::forecasting::{Predictor, future as rows_ahead, levels_ahead, series};
 use landfall_cli::training::{Begun, Ended, NewRun, Ready};
-use landfall_train::checkpoint::CheckpointError;
-use landfall_train::data::{DataError, Future, Panel, ReadError, SeriesError, few};
-use landfall_train::report::bound_names;
-use landfall_train::run::{
+use landfall_forecast::report::bound_names;
+use landfall_forecast::run::{
     Device, EvaluationRecord, Forecast, Observer, OneOrMore, Run, RunError, Settings, SettingsError,
     StepLine, Weights,
 };
+use landfall_train::checkpoint::CheckpointError;
+use landfall_train::data::{DataError, Future, Panel, ReadError, SeriesError, few};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

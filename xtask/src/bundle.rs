@@ -28,20 +28,8 @@ const TESTS: &[(&str, &[&str])] = &[
             "routing",
         ],
     ),
-    (
-        "landfall-train",
-        &[
-            "accumulation",
-            "allocations",
-            "cross_asset",
-            "golden",
-            "moe",
-            "precision",
-            "replay",
-            "reuse",
-            "window_regressor",
-        ],
-    ),
+    ("landfall-train", &["allocations", "cross_asset", "moe", "replay"]),
+    ("landfall-forecast", &["accumulation", "golden", "precision", "reuse", "window_regressor"]),
 ];
 /// The name that stands for the Python package and its tests, which are packed where they are named.
 const PYTHON: &str = "python";

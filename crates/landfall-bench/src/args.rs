@@ -2,7 +2,7 @@
 
 use crate::error::BenchError;
 use clap::Parser;
-use landfall_train::run::{Device, Precision, named};
+use landfall_forecast::run::{Device, Precision, named};
 use std::path::PathBuf;
 
 /// Times training steps and single ops beside other libraries.

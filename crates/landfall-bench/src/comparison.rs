@@ -11,7 +11,7 @@ use crate::rows::{LaunchMode, Row};
 use crate::samples::Samples;
 use crate::stop::Stop;
 use landfall::{DeviceKind, Engine};
-use landfall_train::run::{Precision, on_device};
+use landfall_forecast::run::{Precision, on_device};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Why the bench ends early.
 
+use landfall_forecast::run::{RunError, SettingsError};
 use landfall_train::data::DataError;
 use landfall_train::ranks::LaunchError;
-use landfall_train::run::{RunError, SettingsError};
 use std::io;
 use std::path::PathBuf;
 

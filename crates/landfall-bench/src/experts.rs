@@ -4,8 +4,8 @@
 use crate::error::BenchError;
 use landfall::rng::Rng;
 use landfall::{DType, Engine, Error, Graph, Program, State, StateSpec, Value, World, grad, mixed_precision};
+use landfall_forecast::run::Precision;
 use landfall_train::nn::{Context, Mode, MoeConfig, MoeFeedForward, Parameters};
-use landfall_train::run::Precision;
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -4,8 +4,8 @@ use crate::ours::{HostTime, TrainingFacts};
 use crate::record;
 use crate::samples::Samples;
 use landfall::ops::Cost;
-use landfall_train::report::table;
-use landfall_train::run::Precision;
+use landfall_forecast::report::table;
+use landfall_forecast::run::Precision;
 use serde_json::{Value, json};
 
 /// What was measured of a row.

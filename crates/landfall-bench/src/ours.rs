@@ -9,8 +9,8 @@ use landfall::{
     DType, DeviceKind, Element, Engine, Error, Graph, HostTensor, Program, Shape, Spec, State, StateSpec,
     Tensor, TensorMut, TensorRef,
 };
+use landfall_forecast::run::{Precision, SettingsError};
 use landfall_train::data::{Split, TokenSegments, synthetic};
-use landfall_train::run::{Precision, SettingsError};
 use landfall_train::train::{Betas, Dataset, Loss, OptimizerKind, Schedule, Session, TrainingOptions};
 use std::sync::Arc;
 use std::time::Instant;

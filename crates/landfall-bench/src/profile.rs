@@ -8,8 +8,8 @@ use crate::record;
 use crate::rows::{LaunchMode, Row, Step};
 use landfall::DeviceKind;
 use landfall::profile::{Profile, trace};
+use landfall_forecast::run::{Precision, on_device};
 use landfall_train::files;
-use landfall_train::run::{Precision, on_device};
 use serde_json::{Value, json};
 
 /// Profiles the step rows that are asked for.

@@ -8,9 +8,9 @@ use crate::output;
 use crate::rows::{LaunchMode, Row};
 use crate::samples::Samples;
 use landfall::{Engine, Error, World};
+use landfall_forecast::report::table;
+use landfall_forecast::run::{Precision, on_device};
 use landfall_train::ranks::Launch;
-use landfall_train::report::table;
-use landfall_train::run::{Precision, on_device};
 use serde_json::json;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use crate::error::BenchError;
 use landfall::DeviceKind;
 use landfall::cuda::{self, Gpu};
-use landfall_train::run::processor;
+use landfall_forecast::run::processor;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

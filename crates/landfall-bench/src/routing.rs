@@ -4,7 +4,7 @@
 use crate::calls::{Arg, Call, call, exact, normal, result, row_name};
 use landfall::rng::{Rng, Shuffle};
 use landfall::{DType, Shape, ops};
-use landfall_train::run::Precision;
+use landfall_forecast::run::Precision;
 use std::sync::Arc;
 
 /// A row whose steps each find nothing of their arguments in the L2.

@@ -3,9 +3,9 @@
 use crate::calls::{self, Arg, Call, Data, all, call, row_name};
 use crate::routing::{ROUTING, RoutingRow};
 use landfall::{DType, Shape, ops, ops::cursor};
+use landfall_forecast::run::{Precision, Preset, SettingsError};
 use landfall_train::models::{Columns, DropoutMasks, ModelConfig, ModelKind, PatchTstConfig};
 use landfall_train::nn::NormKind;
-use landfall_train::run::{Precision, Preset, SettingsError};
 
 /// A row of the bench.
 #[derive(Debug, Clone, Copy)]

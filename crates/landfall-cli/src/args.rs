@@ -16,11 +16,11 @@ pub(crate) use together::Together;
 
 use crate::backtesting::Refit;
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
-use landfall_train::data::Segment;
-use landfall_train::models::ModelKind;
-use landfall_train::run::{
+use landfall_forecast::run::{
     Device, NetworkOptions, OneOrMore, Precision, Settings, Synthetic, Weights, named,
 };
+use landfall_train::data::Segment;
+use landfall_train::models::ModelKind;
 use landfall_train::train::{Draws, OptimizerKind, Order, Schedule};
 use std::path::PathBuf;
 

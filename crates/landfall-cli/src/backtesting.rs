@@ -7,11 +7,11 @@
 use crate::error::CliError;
 use crate::forecasting::Predictor;
 use crate::training::{Ended, NewRun, Ready};
-use landfall_train::backtest::{Backtest, Unit};
+use landfall_forecast::backtest::{Backtest, Unit};
+use landfall_forecast::report::name_cell;
+use landfall_forecast::run::{Device, Forecast, Observer, Run, RunError, Settings, Weights};
 use landfall_train::data::{Future, Member, Origins, Panel, Segment, Series, WindowForecast};
 use landfall_train::models::Predicts;
-use landfall_train::report::name_cell;
-use landfall_train::run::{Device, Forecast, Observer, Run, RunError, Settings, Weights};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tempfile::TempDir;
 

@@ -1,11 +1,11 @@
 //! Why a command fails, and its exit code.
 
+use landfall_forecast::export::ExportError;
+use landfall_forecast::pretrained::PretrainedError;
+use landfall_forecast::run::{Device, RunError, SettingsError};
 use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::{DataError, Setting};
-use landfall_train::export::ExportError;
-use landfall_train::pretrained::PretrainedError;
 use landfall_train::ranks::LaunchError;
-use landfall_train::run::{Device, RunError, SettingsError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,9 @@
 //! Forecasts as the program makes them, in steps that print nothing.
 
 use crate::error::CliError;
+use landfall_forecast::run::{Data, Device, Forecast, Run, RunError, Weights, on_device};
 use landfall_train::data::{DataError, Fill, Future, Panel, WindowError};
 use landfall_train::models::Predicts;
-use landfall_train::run::{Data, Device, Forecast, Run, RunError, Weights, on_device};
 use landfall_train::train::Session;
 use std::path::PathBuf;
 

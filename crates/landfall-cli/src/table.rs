@@ -1,7 +1,7 @@
 //! Forecasts as a table: CSV, and the object that `--json` prints.
 
-use landfall_train::report::{bound_names, name_cell};
-use landfall_train::run::Forecast;
+use landfall_forecast::report::{bound_names, name_cell};
+use landfall_forecast::run::Forecast;
 use serde_json::json;
 use std::collections::HashSet;
 use std::path::Path;

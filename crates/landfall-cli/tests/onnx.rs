@@ -4,7 +4,7 @@
 mod program;
 
 use landfall::Engine;
-use landfall_train::run::{Data, Run, Weights};
+use landfall_forecast::run::{Data, Run, Weights};
 use landfall_train::train::Dataset;
 use program::onnx::{MOST, compare, levels, rows};
 use program::{Folder, csv};

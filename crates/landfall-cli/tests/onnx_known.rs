@@ -2,8 +2,8 @@
 
 mod program;
 
+use landfall_forecast::run::Run;
 use landfall_train::data::Calendar;
-use landfall_train::run::Run;
 use program::Folder;
 use program::known::{cell, rows as csv};
 use program::onnx::{MOST, compare, levels, rows};

@@ -65,10 +65,10 @@ pub use crate::score::quantile_scores::{LevelScores, QuantileScores, QuantileSum
 pub use crate::score::{ColumnScore, ScoreSums, Scores};
 pub use crate::segment::Segment;
 pub use crate::series::Series;
+pub use crate::series::covariates::{Covariates, Future, ahead};
 pub use crate::series::fill::Fill;
 pub use crate::series::found::Found;
 pub use crate::series::panel::Panel;
-pub use crate::series::covariates::{Covariates, Future, ahead};
 pub use crate::series::roles::Known;
 pub use crate::series::season::Season;
 pub use crate::series::summary::Summary;

@@ -1,16 +1,10 @@
-//! Models, data, optimizers and the training loop on the [`landfall`] engine.
+//! Models, optimizers and the training loop on the [`landfall`] engine.
 #![deny(unsafe_code)]
 
-pub mod backtest;
 pub mod checkpoint;
-pub mod choice;
-pub mod export;
 pub mod models;
 pub mod nn;
-pub mod pretrained;
 pub mod ranks;
-pub mod report;
-pub mod run;
 pub mod train;
 
 pub use landfall_data as data;

@@ -215,20 +215,3 @@ fn rows_are_inserted_where_dates_skip_them() {
     let found = Panel::read(&[&path], &ReadOptions::default()).expect("a series");
     assert_eq!(found.series()[0].values(), whole.series()[0].values());
 }
-
-#[cfg(not(feature = "parquet"))]
-#[test]
-fn parquet_needs_its_feature() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("t.parquet");
-    fs::write(&path, "PAR1").expect("written");
-    let error = Panel::read(&[&path], &ReadOptions::default()).expect_err("no reader").to_string();
-    assert_eq!(
-        error,
-        format!(
-            "{}: this build does not read Parquet; build it with `cargo build --release --features parquet`, or save \
-             the table as CSV",
-            path.display()
-        )
-    );
-}

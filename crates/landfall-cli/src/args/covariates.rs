@@ -1,8 +1,8 @@
 //! Arguments that say what the columns beside the targets are.
 
 use clap::Args as Group;
+use landfall_forecast::run::named;
 use landfall_train::data::Calendar;
-use landfall_train::run::named;
 
 /// What the columns beside the targets are.
 #[derive(Debug, Group)]

@@ -3,7 +3,7 @@
 use super::serving::KeptIntervals;
 use super::weights;
 use clap::Args as Group;
-use landfall_train::run::{Device, NetworkOptions, OneOrMore, Settings, Weights};
+use landfall_forecast::run::{Device, NetworkOptions, OneOrMore, Settings, Weights};
 use std::path::PathBuf;
 
 #[derive(Debug, Group)]

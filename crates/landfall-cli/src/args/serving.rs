@@ -3,7 +3,7 @@
 use super::{Setup, refit, weights};
 use crate::backtesting::Refit;
 use clap::Args as Group;
-use landfall_train::run::{Device, Weights};
+use landfall_forecast::run::{Device, Weights};
 use std::path::PathBuf;
 
 /// Intervals of forecasts that are made later, from rows that are not known yet.

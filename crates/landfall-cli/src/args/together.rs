@@ -2,7 +2,7 @@
 
 use super::Train;
 use clap::Args as Group;
-use landfall_train::run::Settings;
+use landfall_forecast::run::Settings;
 
 #[derive(Debug, Group)]
 pub(crate) struct Together {

@@ -10,10 +10,10 @@ use crate::forecasting::{Predictor, series};
 use crate::output::{self, Origins as Shown, digits};
 use crate::signals::Stop;
 use file::File;
-use landfall_train::backtest::{Errors, Of, Record, Scored};
+use landfall_forecast::backtest::{Errors, Of, Record, Scored};
+use landfall_forecast::report::{self, BacktestFacts};
+use landfall_forecast::run::{Data, Device, Run, RunError, Settings, SettingsError, Weights};
 use landfall_train::data::{Cutoff, OriginRange, Origins, Panel, Series, few};
-use landfall_train::report::{self, BacktestFacts};
-use landfall_train::run::{Data, Device, Run, RunError, Settings, SettingsError, Weights};
 use serde_json::json;
 use std::path::Path;
 

@@ -4,13 +4,13 @@ use super::{METRICS, class_rows, fill, metric_cells, note_all, predictions, seri
 use crate::args::{self, Evaluate};
 use crate::error::CliError;
 use crate::output;
-use landfall_train::data::{
-    Baseline, Metrics, Panel, QuantileScores, ReadOptions, Segment, Split, WindowedPanel, baseline, few,
-};
-use landfall_train::run::{
+use landfall_forecast::run::{
     BaselineRecord, ColumnRecord, Data, EvaluationRecord, IntervalRecord, Intervals, QuantileRecord, Run,
     RunError, SCALED, SeriesRecord, TestScoring, Units, baseline_source, interval_levels, on_device,
     run_source, window_forecasts,
+};
+use landfall_train::data::{
+    Baseline, Metrics, Panel, QuantileScores, ReadOptions, Segment, Split, WindowedPanel, baseline, few,
 };
 use landfall_train::train::Dataset;
 use serde::Serialize;

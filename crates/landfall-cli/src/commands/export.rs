@@ -5,7 +5,7 @@ mod model;
 
 use crate::args::{Export, KeptIntervals};
 use crate::error::CliError;
-use landfall_train::run::Run;
+use landfall_forecast::run::Run;
 
 /// Writes each form that was asked for.
 pub(crate) fn run(args: &Export) -> Result<(), CliError> {

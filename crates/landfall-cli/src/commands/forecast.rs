@@ -6,10 +6,10 @@ use crate::error::CliError;
 use crate::forecasting::{Predictor, future, levels_ahead, series};
 use crate::output;
 use crate::table::Table;
+use landfall_forecast::report::plot;
+use landfall_forecast::run::{Forecast, Run};
 use landfall_train::data::{Cutoff, Future, Panel, few};
 use landfall_train::files;
-use landfall_train::report::plot;
-use landfall_train::run::{Forecast, Run};
 use std::path::Path;
 
 /// Forecasts and writes.

@@ -6,7 +6,7 @@ use crate::args::Import;
 use crate::error::CliError;
 use crate::output;
 use crate::training::{NewRun, Ready};
-use landfall_train::run::Settings;
+use landfall_forecast::run::Settings;
 
 /// Imports, scores and prints.
 pub(crate) fn run(args: &Import) -> Result<(), CliError> {

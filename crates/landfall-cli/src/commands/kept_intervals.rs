@@ -4,8 +4,8 @@ use super::note_all;
 use crate::args::KeptIntervals;
 use crate::error::CliError;
 use crate::forecasting::series;
+use landfall_forecast::run::Run;
 use landfall_train::data::WindowedPanel;
-use landfall_train::run::Run;
 
 /// The levels of a run's intervals, or those that are asked for, in percent, with the series whose windows give the errors that
 /// they are made of, divided as the run's data was; none without levels.

@@ -17,10 +17,10 @@ pub(crate) mod train;
 pub(crate) mod tune;
 
 use crate::output;
-use landfall_train::data::{DataError, Fill, Metrics, QuantileScores};
-use landfall_train::run::{
+use landfall_forecast::run::{
     ClassRecord, EvaluationRecord, IntervalRecord, IntervalScore, QuantileRecord, SeriesRecord,
 };
+use landfall_train::data::{DataError, Fill, Metrics, QuantileScores};
 
 /// A fill rule by its name.
 fn fill(name: Option<&String>) -> Result<Option<Fill>, DataError> {

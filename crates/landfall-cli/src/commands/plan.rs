@@ -4,9 +4,9 @@ use crate::args::Plan;
 use crate::error::CliError;
 use crate::output::{self, mib, table};
 use landfall::plan::Report;
+use landfall_forecast::run::{Device, Preset, Settings, on_device};
 use landfall_train::data::synthetic::walk;
 use landfall_train::models::{Columns, ModelKind, Predicts};
-use landfall_train::run::{Device, Preset, Settings, on_device};
 use landfall_train::train::{Dataset, Target};
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use crate::args::Predict as Args;
 use crate::error::CliError;
 use crate::output;
 use crate::table::quoted;
-use landfall_train::run::{ClassPrediction, Run, on_device};
+use landfall_forecast::run::{ClassPrediction, Run, on_device};
 use serde_json::json;
 
 /// Predicts and writes.

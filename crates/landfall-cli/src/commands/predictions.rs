@@ -2,10 +2,10 @@
 
 use crate::error::CliError;
 use crate::table::twice;
+use landfall_forecast::report::{PredictedColumns, Predictions, Windows};
+use landfall_forecast::run::Intervals;
 use landfall_train::data::{WindowForecast, WindowedPanel};
 use landfall_train::files::Draft;
-use landfall_train::report::{PredictedColumns, Predictions, Windows};
-use landfall_train::run::Intervals;
 use std::io::BufWriter;
 use std::path::Path;
 

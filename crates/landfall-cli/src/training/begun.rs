@@ -4,8 +4,8 @@ use super::choice::{Chosen, chosen};
 use super::comparison::Comparison;
 use super::ready::Ready;
 use crate::error::CliError;
-use landfall_train::choice::Plan;
-use landfall_train::run::{EvaluationRecord, Observer, Outcome, Resolved, RunFolder, fit};
+use landfall_forecast::choice::Plan;
+use landfall_forecast::run::{EvaluationRecord, Observer, Outcome, Resolved, RunFolder, fit};
 use landfall_train::train::{Dataset, Session};
 use std::path::Path;
 

@@ -1,12 +1,12 @@
 //! The end of a run of the default recipe: what it forecasts with, and how good that is on the test windows.
 
 use crate::error::CliError;
-use landfall_train::choice::Plan;
-use landfall_train::data::{Segment, WindowedPanel};
-use landfall_train::run::{
+use landfall_forecast::choice::Plan;
+use landfall_forecast::run::{
     Choice, EvaluationRecord, IntervalRecord, Resolved, Run, RunFolder, TestScoring, Units, Weights, choose,
     run_source,
 };
+use landfall_train::data::{Segment, WindowedPanel};
 use landfall_train::train::{Dataset, Session};
 use serde_json::json;
 use std::sync::Arc;

@@ -4,9 +4,9 @@ use super::begun::{Begun, Finished};
 use super::comparison::Comparison;
 use super::ready::Ready;
 use crate::error::CliError;
+use landfall_forecast::run::{EvaluationRecord, TestScoring, Units};
 use landfall_train::checkpoint::{Progress, save};
 use landfall_train::data::Segment;
-use landfall_train::run::{EvaluationRecord, TestScoring, Units};
 use std::sync::Arc;
 
 impl Begun {

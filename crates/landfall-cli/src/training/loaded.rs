@@ -3,10 +3,10 @@
 use super::comparison::{Classes, Comparison};
 use crate::error::CliError;
 use landfall::World;
-use landfall_train::choice::Plan;
+use landfall_forecast::choice::Plan;
+use landfall_forecast::pretrained::Pretrained;
+use landfall_forecast::run::{Data, Device, OnDevice, Resolved, RunError, Settings, on_device};
 use landfall_train::data::{Panel, Summary, few};
-use landfall_train::pretrained::Pretrained;
-use landfall_train::run::{Data, Device, OnDevice, Resolved, RunError, Settings, on_device};
 use landfall_train::train::{Dataset, Session};
 use std::sync::Arc;
 

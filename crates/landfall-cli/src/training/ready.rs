@@ -6,13 +6,13 @@ use super::loaded::{Loaded, load, start_of};
 use super::unchanged::{samples_unchanged, unchanged};
 use crate::error::CliError;
 use landfall::World;
-use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
-use landfall_train::choice::Plan;
-use landfall_train::data::{Panel, Segment, Summary, WindowedPanel};
-use landfall_train::run::{
+use landfall_forecast::choice::Plan;
+use landfall_forecast::run::{
     AutoReason, CheckpointEvery, Device, FitOptions, KEPT_DATA, KEPT_FRAME, OnDevice, OneOrMore, Resolved,
     Run, RunError, RunFolder, RunLock, Settings, TestScoring, Units, complete, enough, without_intervals,
 };
+use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
+use landfall_train::data::{Panel, Segment, Summary, WindowedPanel};
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Whether the data of a run that goes on is what it was trained on.
 
 use crate::error::CliError;
+use landfall_forecast::run::{Run, Settings};
 use landfall_train::data::WindowedPanel;
-use landfall_train::run::{Run, Settings};
 use std::path::Path;
 
 /// Checks that the series of a run have the statistics that they had when it began.

@@ -425,7 +425,7 @@ mod tests {
             let segments = Segments::new(split, series.rows(), 168, 24).expect("long enough");
             let scaler = Scaler::fit(&series, segments.rows(Segment::Train)).expect("fit");
             let windows = segments.windows(Segment::Test);
-            let parts = [baseline::Part { series: &series, scaler: &scaler, windows }];
+            let parts = [crate::windows::windowed::Part { series: &series, scaler: &scaler, windows }];
             let mse = |kind| baseline::score(kind, &parts, 4, 32).expect("scores").mse;
             let (last, naive) = (mse(Baseline::LastValue), mse(Baseline::SeasonalNaive { period: DAY }));
             let learned = averaged_days(&series, &scaler, &segments);

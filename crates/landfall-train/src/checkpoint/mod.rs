@@ -6,7 +6,7 @@ mod torch;
 mod trainer;
 
 pub use file::{File, Tensor};
-pub(crate) use session::snapshot;
+pub use session::snapshot;
 pub use session::{Progress, load_checkpoint, load_weights, read_weights, save, write_weights};
 
 use std::path::PathBuf;

@@ -91,7 +91,7 @@ pub fn save(
 ///
 /// # Errors
 /// As [`save`], but for those of writing.
-pub(crate) fn snapshot(
+pub fn snapshot(
     session: &Session,
     configuration: &str,
     progress: &Progress,

@@ -41,13 +41,30 @@ pub struct Terms {
 
 /// A distribution of each row, as graph values of its parameters.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Distribution {
-    /// Mean and standard deviation.
-    Normal { mean: Value, s: Value },
-    /// Mean, scale and degrees of freedom.
-    StudentT { mean: Value, s: Value, nu: Value },
-    /// Mean and shape.
-    NegativeBinomial { mean: Value, r: Value },
+pub enum Distribution {
+    /// A normal distribution.
+    Normal {
+        /// Mean.
+        mean: Value,
+        /// Standard deviation.
+        s: Value,
+    },
+    /// Student's t.
+    StudentT {
+        /// Mean.
+        mean: Value,
+        /// Scale.
+        s: Value,
+        /// Degrees of freedom.
+        nu: Value,
+    },
+    /// A negative binomial distribution.
+    NegativeBinomial {
+        /// Mean.
+        mean: Value,
+        /// Shape.
+        r: Value,
+    },
 }
 
 impl Distribution {
@@ -97,7 +114,7 @@ impl Distribution {
 
 /// The t distribution's quantiles have one parameter left beside the level: its degrees of freedom ν, of which 1/ν is at most
 /// this.
-pub(crate) const MOST_INVERSE_FREEDOM: f64 = 1.0 / (2.0 + MIN_FREEDOM);
+pub const MOST_INVERSE_FREEDOM: f64 = 1.0 / (2.0 + MIN_FREEDOM);
 
 fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
@@ -181,7 +198,7 @@ impl Family {
     /// # Errors
     /// As `predicted`; a dtype without logarithms.
     #[track_caller]
-    pub(crate) fn of_predicted(
+    pub fn of_predicted(
         self,
         g: &Graph,
         predicted: &dyn Fn(usize) -> Result<Value, Error>,

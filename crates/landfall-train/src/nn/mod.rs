@@ -18,7 +18,7 @@ mod recurrent;
 pub use attention::{AttentionConfig, MultiHeadAttention};
 pub use context::{Context, Mode, RunningStatistic};
 pub use convolution::Conv1d;
-pub(crate) use distribution::{Distribution, MOST_INVERSE_FREEDOM};
+pub use distribution::{Distribution, MOST_INVERSE_FREEDOM};
 pub use distribution::{Family, Terms, ln_gamma};
 pub use embedding::Embedding;
 pub use expert_parallel::ExpertParallel;

@@ -298,7 +298,7 @@ impl Session {
     }
 
     /// What the step after the last one that went through reported when it was tried.
-    pub(crate) fn failed(&mut self) -> Result<StepRecord, Error> {
+    pub fn failed(&mut self) -> Result<StepRecord, Error> {
         let step = self.position()?.0 + 1;
         self.state.read_into(STEP_RING, &mut self.ring)?;
         Ok(record(&self.ring, step))
@@ -441,7 +441,7 @@ impl Session {
     /// Adds what the session predicts to a graph: of scaled windows `[B, C, L]`, of any batch, and columns known in advance
     /// `[B, K, L + H]`, where the model reads some, `[B, targets, Q, H]`, Q the values that it predicts for a row; of samples
     /// `[B, S, F]` the probabilities of their classes, `[B, S, 1, K]`. The graph's state must have the model's entries.
-    pub(crate) fn prediction(&self, g: &Graph, x: Value, known: Option<Value>) -> Result<Value, Error> {
+    pub fn prediction(&self, g: &Graph, x: Value, known: Option<Value>) -> Result<Value, Error> {
         prediction(g, self.model.as_ref(), &Inputs { x, known }, self.outputs)
     }
 

@@ -2,8 +2,8 @@
 
 use crate::backtesting::Rolling;
 use crate::error::CliError;
+use landfall_forecast::report::{PredictedColumns, Predictions, Windows};
 use landfall_train::data::{Series, WindowForecast};
-use landfall_train::report::{PredictedColumns, Predictions, Windows};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};

@@ -3,10 +3,10 @@
 use crate::commands::note_all;
 use crate::error::CliError;
 use crate::output;
+use landfall_forecast::pretrained::{PretrainedError, hugging_face, official};
+use landfall_forecast::run::{Run, Weights};
 use landfall_train::checkpoint::File;
 use landfall_train::models::{DropoutMasks, PatchTstConfig};
-use landfall_train::pretrained::{PretrainedError, hugging_face, official};
-use landfall_train::run::{Run, Weights};
 use std::path::Path;
 
 /// The PatchTST of a run: its configuration and weights.

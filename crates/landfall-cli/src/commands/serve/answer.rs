@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
-use landfall_train::run::{Forecast, Run};
+use landfall_forecast::run::{Forecast, Run};
 use serde::Serialize;
 
 pub(super) type Body = Full<Bytes>;

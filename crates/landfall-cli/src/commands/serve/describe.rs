@@ -1,7 +1,7 @@
 //! What the server says of itself: the run, and how to ask for forecasts.
 
+use landfall_forecast::run::Run;
 use landfall_train::data::{DateForm, Known, ReadOptions};
-use landfall_train::run::Run;
 use serde_json::json;
 use std::net::SocketAddr;
 

@@ -1,7 +1,7 @@
 //! The network, on a thread of its own: what waits for it when it is free becomes its next batch.
 
 use super::metrics::Metrics;
-use landfall_train::run::Prepared;
+use landfall_forecast::run::Prepared;
 use landfall_train::train::{Batches, Seen, Session};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -5,10 +5,10 @@ use super::answer::Refusal;
 use super::json::{Cells, Column, History, Parser, Table};
 use super::parts::Parts;
 use hyper::StatusCode;
+use landfall_forecast::run::Run;
 use landfall_train::data::{
     CovariateError, DataError, LimitError, Most, Panel, Purpose, ReadOptions, Records, Series, SeriesError,
 };
-use landfall_train::run::Run;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -7,9 +7,9 @@ use crate::commands::{
 use crate::error::CliError;
 use crate::output::{self, digits};
 use crate::training::{Chosen, Comparison, Finished};
+use landfall_forecast::run::{BaselineRecord, EvaluationRecord, Resolved, Run};
 use landfall_train::data::synthetic::WalkData;
 use landfall_train::data::{Metrics, Segment};
-use landfall_train::run::{BaselineRecord, EvaluationRecord, Resolved, Run};
 use std::path::Path;
 
 /// A run that finished, and what its results are compared with.

@@ -1,0 +1,23 @@
+//! The library of forecasting, for Rust, Python and the program: from [`run::Settings`] and data to a run that is chosen, trained,
+//! tested, forecast from, reported and exported.
+//!
+//! ```text
+//!  report      a page for each run and backtest
+//!  export      a run as an ONNX model
+//!  backtest    forecasts from past origins
+//!  run         settings, a run's folder, training and choice, forecasts, intervals
+//!  choice      candidates, folds and what they tell
+//!  pretrained  weights of other projects
+//! ```
+//!
+//! A module imports from lower lines, from [`landfall_train`] and from [`landfall_data`].
+#![deny(unsafe_code)]
+
+pub mod backtest;
+pub mod choice;
+pub mod export;
+pub mod pretrained;
+pub mod report;
+pub mod run;
+
+use landfall_train::{checkpoint, data, files, models, nn, train};
