@@ -12,6 +12,7 @@ mod output;
 mod signals;
 mod table;
 pub mod training;
+mod wording;
 
 pub use error::CliError;
 

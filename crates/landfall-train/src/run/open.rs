@@ -287,16 +287,16 @@ impl Run {
     /// # Errors
     /// [`RunError::NoWeights`]; a damaged file.
     pub fn weights(&self, weights: Weights) -> Result<(PathBuf, File), RunError> {
-        let (name, hint) = match weights {
-            Weights::Best => ("best.safetensors", "the run has not been validated yet; use --weights last"),
-            Weights::Last => ("checkpoint.safetensors", "the run has written no checkpoint yet"),
+        let name = match weights {
+            Weights::Best => "best.safetensors",
+            Weights::Last => "checkpoint.safetensors",
         };
         let path = match self.forecaster().filter(|f| f.ridge.is_some()) {
             Some(f) => self.path.join(weights_name(f.network)),
             None => self.path.join(name),
         };
         if !path.exists() {
-            return Err(RunError::NoWeights { path, hint });
+            return Err(RunError::NoWeights { path, weights });
         }
         let file = File::read(&path)?;
         Ok((path, file))
