@@ -119,8 +119,18 @@ class Forecaster:
 
     @staticmethod
     def settings() -> list[str]:
-        """The names of all settings."""
+        """The names of all settings; :meth:`describe` says what one is."""
         return keywords.names()
+
+    @staticmethod
+    def describe(setting: str) -> str:
+        """What a setting is, and its default.
+
+        Raises:
+            ArgumentError: For an unknown setting.
+        """
+        keywords.check({setting: None})
+        return keywords.described().get(setting, "An argument of Forecaster.")
 
     @property
     def folder(self) -> Path:

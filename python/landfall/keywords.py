@@ -58,9 +58,14 @@ _DETECTED = {
 }
 
 
+def described() -> dict[str, str]:
+    """What each setting of the program is, by its name."""
+    return {name: what for name, what in _landfall._keywords() if name not in _OF_THE_FRAME}
+
+
 def names() -> list[str]:
     """The names of all settings."""
-    return sorted({*_OWN, *(name for name in _landfall._keywords() if name not in _OF_THE_FRAME)})
+    return sorted({*_OWN, *described()})
 
 
 def check(settings: Mapping[str, Any]) -> None:

@@ -6,8 +6,8 @@ use landfall_cli::forecasting::{Predictor, future as rows_ahead, levels_ahead, s
 use landfall_cli::training::{Begun, Ended, NewRun, Ready};
 use landfall_forecast::report::bound_names;
 use landfall_forecast::run::{
-    Device, EvaluationRecord, Forecast, Observer, OneOrMore, Run, RunError, Settings, SettingsError,
-    StepLine, Weights,
+    Device, EvaluationRecord, Forecast, Observer, OneOrMore, Run, RunError, SETTINGS, Settings,
+    SettingsError, StepLine, Text, Weights, Wording,
 };
 use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::{DataError, Future, Panel, ReadError, SeriesError, few};
@@ -32,10 +32,11 @@ pub(crate) fn program(py: Python<'_>, line: Vec<std::ffi::OsString>) -> PyResult
     Ok(py.detach(|| landfall_cli::program(line)))
 }
 
-/// The names of the settings that a forecaster takes.
+/// The settings that a forecaster takes: the name of each, and what it is.
 #[pyfunction(name = "_keywords")]
-pub(crate) fn keywords() -> Vec<String> {
-    Settings::keywords()
+pub(crate) fn keywords() -> Vec<(&'static str, String)> {
+    let given = SETTINGS.iter().filter(|setting| setting.by_person());
+    given.map(|setting| (setting.name, setting.help(&Keywords))).collect()
 }
 
 /// Checks that settings, an object of JSON, fit together.
@@ -202,7 +203,8 @@ fn parsed(text: &str) -> Result<Settings, CliError> {
 /// Trains a run that has a directory to its end; the results, or none when it was stopped.
 fn go(begun: Begun, changes: Vec<String>, relay: &mut Relay) -> Result<Option<Value>, CliError> {
     let (path, ready) = (begun.path().to_owned(), begun.ready());
-    let notes = [ready.notes(), changes].concat();
+    let words = |note: &Text| note.worded(&Keywords);
+    let notes: Vec<String> = ready.notes().iter().map(words).chain(changes).collect();
     let steps = ready.steps();
     let device = ready.device().to_string();
     relay.tell(
@@ -372,13 +374,45 @@ fn class(e: &CliError) -> &'static str {
     }
 }
 
+/// How Python writes settings: as keywords, `max_steps=100`.
+struct Keywords;
+
+impl Wording for Keywords {
+    fn setting(&self, name: &str, value: Option<&str>) -> String {
+        value.map_or_else(|| name.to_owned(), |value| format!("{name}={}", literal(value)))
+    }
+
+    fn option(&self, name: &str, value: Option<&str>) -> String {
+        value.map_or_else(
+            || format!("network[\"{name}\"]"),
+            |value| format!("network={{\"{name}\": {}}}", literal(value)),
+        )
+    }
+}
+
+/// A value as Python writes it: a number, a truth value, a list of numbers, or a text.
+fn literal(value: &str) -> String {
+    let number = |text: &str| text.parse::<f64>().is_ok();
+    match value {
+        "true" => "True".to_owned(),
+        "false" => "False".to_owned(),
+        _ if number(value) => value.to_owned(),
+        _ if value.split(',').all(number) => format!("[{}]", value.replace(',', ", ")),
+        _ => format!("\"{value}\""),
+    }
+}
+
 /// The message of an error.
 fn in_python(e: &CliError) -> String {
-    if let CliError::Run(RunError::Exists { path }) = e {
-        return exists(path);
+    match e {
+        CliError::Run(RunError::Exists { path }) => exists(path),
+        // What reads data says flags of its own.
+        CliError::Run(e) | CliError::During(e) if !matches!(e, RunError::Data(_)) => e.worded(&Keywords),
+        // Rows to forecast are a frame here, and no file.
+        other => {
+            keywords_of(&other.to_string()).replace("--future FILE", "futr_df").replace("--future", "futr_df")
+        }
     }
-    // Rows to forecast are a frame here, and no file.
-    keywords_of(&e.to_string()).replace("--future FILE", "futr_df").replace("--future", "futr_df")
 }
 
 /// A sentence with keywords for the flags of the program.

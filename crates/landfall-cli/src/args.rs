@@ -1,27 +1,22 @@
 //! The command line.
 
-mod covariates;
 mod headings;
 mod other_programs;
-mod reading;
 mod serving;
+mod settings;
 mod together;
 
-pub(crate) use covariates::CovariateArgs;
 pub(crate) use headings::{command, parse};
 pub(crate) use other_programs::{Export, Import};
-pub(crate) use reading::ReadingArgs;
 pub(crate) use serving::{Access, Backtest, KeptIntervals, Serve};
+use settings::{Given, OfChannels};
+pub(crate) use settings::{Setup, Shapes};
 pub(crate) use together::Together;
 
 use crate::backtesting::Refit;
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
-use landfall_forecast::run::{
-    Device, NetworkOptions, OneOrMore, Precision, Settings, Synthetic, Weights, named,
-};
+use landfall_forecast::run::{Device, SETTINGS, Settings, Weights, named};
 use landfall_train::data::Segment;
-use landfall_train::models::ModelKind;
-use landfall_train::train::{Draws, OptimizerKind, Order, Schedule};
 use std::path::PathBuf;
 
 /// Trains forecasters from a CSV, scores them, and forecasts.
@@ -63,156 +58,6 @@ pub(crate) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
-}
-
-/// What decides the shapes of a step.
-#[derive(Debug, Group)]
-pub(crate) struct Shapes {
-    /// Kind of model: patchtst, dlinear or nlinear (the default recipe chooses among them), tide, tsmixer, window-regressor
-    /// or cross-asset.
-    #[arg(long, value_parser = named::<ModelKind>)]
-    pub(crate) model: Option<ModelKind>,
-    /// Recipe: auto (sizes from the data, forecaster chosen by validation; the default but for plan), or a paper's: patchtst-42,
-    /// patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2, tide, tide-etth2, tsmixer,
-    /// tsmixer-etth2 or cross-asset.
-    #[arg(long)]
-    pub(crate) preset: Option<String>,
-    /// Lookback window: rows that a forecast is made from.
-    #[arg(long, value_name = "L")]
-    pub(crate) context: Option<usize>,
-    /// Rows to forecast.
-    #[arg(long, value_name = "H")]
-    pub(crate) horizon: Option<usize>,
-    /// Patch length in rows (patchtst).
-    #[arg(long, value_name = "N")]
-    pub(crate) patch: Option<usize>,
-    /// Rows from the start of one patch to the next (patchtst).
-    #[arg(long, value_name = "N")]
-    pub(crate) stride: Option<usize>,
-    /// Batch size in windows.
-    #[arg(long, value_name = "B")]
-    pub(crate) batch: Option<usize>,
-    /// Gradient accumulation: split each batch into N micro-batches, which needs the memory of one [default: 1].
-    #[arg(long, value_name = "N")]
-    pub(crate) accumulate: Option<usize>,
-    /// Number of columns of generated data or of the plan.
-    #[arg(long, value_name = "N")]
-    pub(crate) channels: Option<usize>,
-    /// Dropout rate.
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    pub(crate) dropout: Option<f64>,
-    /// Precision: f32, f64, tf32 (GPU only), bf16 or f16. The last two keep weights, norms and losses in f32.
-    #[arg(long, value_parser = named::<Precision>)]
-    pub(crate) dtype: Option<Precision>,
-    /// Clip the global gradient norm to X; 0 for no clipping.
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    pub(crate) clip: Option<f64>,
-    /// Read settings from this TOML file; flags override it.
-    #[arg(long, value_name = "F.toml")]
-    pub(crate) config: Option<PathBuf>,
-}
-
-/// What a run is: data, model, recipe, device.
-#[derive(Debug, Group)]
-pub(crate) struct Setup {
-    /// CSV with a header and one row per time step, or per time step and series. Repeat for more series.
-    #[arg(long, value_name = "F.csv")]
-    pub(crate) data: Vec<PathBuf>,
-    #[command(flatten)]
-    reading: ReadingArgs,
-    /// Columns to use, in this order [default: all numeric columns].
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    columns: Option<Vec<String>>,
-    /// Columns to forecast; the others are inputs only [default: all].
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    target: Option<Vec<String>>,
-    /// Fill missing values: previous, linear or zero [default: linear; up to a third of skipped dates are inserted].
-    #[arg(long)]
-    fill: Option<String>,
-    /// Insert a row for every skipped date, filled as --fill says.
-    #[arg(long)]
-    fill_gaps: bool,
-    #[command(flatten)]
-    covariates: CovariateArgs,
-    /// Generate data: demo (a series), walk (labelled windows) or assets (samples of tokens with classes).
-    #[arg(long, value_parser = named::<Synthetic>)]
-    synthetic: Option<Synthetic>,
-    /// Number of generated rows, windows or samples.
-    #[arg(long, value_name = "N")]
-    samples: Option<usize>,
-    #[command(flatten)]
-    pub(crate) shapes: Shapes,
-    /// Shares of training, validation and test rows, or ett [default: 0.7,0.1,0.2].
-    #[arg(long)]
-    split: Option<String>,
-    /// Seasonal period in rows [default: from the dates and the data].
-    #[arg(long, value_name = "N")]
-    period: Option<usize>,
-    /// Number of epochs.
-    #[arg(long, value_name = "N")]
-    epochs: Option<usize>,
-    /// Stop after N optimizer steps.
-    #[arg(long, value_name = "N")]
-    max_steps: Option<usize>,
-    /// Learning rate.
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    lr: Option<f64>,
-    /// Learning rate schedule: constant, official, cosine, one-cycle or halving.
-    #[arg(long, value_parser = named::<Schedule>)]
-    schedule: Option<Schedule>,
-    /// Optimizer: adam, adamw, sgd or lion.
-    #[arg(long, value_parser = named::<OptimizerKind>)]
-    optimizer: Option<OptimizerKind>,
-    /// Decay rates of the optimizer's two moments; with sgd the first is the momentum.
-    #[arg(long, value_name = "B1,B2", value_parser = betas, allow_negative_numbers = true)]
-    betas: Option<Pair>,
-    /// Weight decay of matrices [default: 0; 0.01 with --optimizer adamw or lion].
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    weight_decay: Option<f64>,
-    /// Loss: mse, mae or huber [default: mse]; normal, student-t or negative-binomial (counts) to predict a distribution;
-    /// cross-entropy for classes.
-    #[arg(long)]
-    loss: Option<String>,
-    /// Huber loss: largest error that is squared [default: 1].
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    huber_delta: Option<f64>,
-    /// Forecast these quantiles: of the distribution [default: 0.1,0.5,0.9], or with the quantile loss (0.5 must be one).
-    #[arg(long, value_name = "Q,Q", value_delimiter = ',', allow_negative_numbers = true)]
-    quantiles: Option<Vec<f64>>,
-    /// Prediction intervals of these levels in percent, as in 80,95: of the test windows, and of every later forecast.
-    #[arg(long, value_name = "P,P", value_delimiter = ',', allow_negative_numbers = true)]
-    interval: Option<Vec<f64>>,
-    /// Stop after N epochs without improvement of the validation error; 0 for never.
-    #[arg(long, value_name = "N")]
-    patience: Option<usize>,
-    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda, cuda:N, or null (a dry run that computes nothing)
-    /// [default: auto].
-    #[arg(long, value_parser = named::<Device>)]
-    device: Option<Device>,
-    /// CPU threads; results do not depend on them.
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// Seed of generated data, initial weights, shuffling and dropout.
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Order of the training windows: shuffle or sequential.
-    #[arg(long, value_parser = named::<Order>)]
-    order: Option<Order>,
-    /// Random generator: philox, or pytorch (matches torch.manual_seed) [default: the preset's, otherwise philox].
-    #[arg(long, value_parser = named::<Draws>)]
-    draws: Option<Draws>,
-    /// Start from these weights: safetensors, a state dict of torch, or a directory of Hugging Face transformers.
-    #[arg(long, value_name = "W")]
-    init: Option<PathBuf>,
-    /// Freeze parameters whose name contains PATTERN. Repeat for more.
-    #[arg(long, value_name = "PATTERN")]
-    freeze: Option<Vec<String>>,
-    /// Show every Nth step; metrics.jsonl has them all [default: 50].
-    #[arg(long, value_name = "N")]
-    log_every: Option<usize>,
-    /// Write a checkpoint every N steps too; one is written every minute
-    #[arg(long, value_name = "N")]
-    checkpoint_every: Option<usize>,
 }
 
 #[derive(Debug, Group)]
@@ -281,7 +126,7 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) series_id: Option<Vec<String>>,
     /// Decimal mark of numbers: . or , (baselines).
-    #[arg(long, value_name = "C", value_parser = reading::decimal)]
+    #[arg(long, value_name = "C", value_parser = decimal)]
     pub(crate) decimal: Option<char>,
     /// Columns to use, in this order (baselines).
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
@@ -414,6 +259,8 @@ pub(crate) struct Predict {
 pub(crate) struct Plan {
     #[command(flatten)]
     pub(crate) shapes: Shapes,
+    #[command(flatten)]
+    pub(crate) channels: Given<OfChannels>,
     /// Device to plan for: auto, cpu, cuda or cuda:N (must be present), or null for what no device changes
     /// [default: null].
     #[arg(long, value_parser = named::<Device>, default_value = "null", hide_default_value = true)]
@@ -433,16 +280,13 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
 }
 
-/// Two numbers; a type of its own, because clap takes a list for several values.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pair([f64; 2]);
-
-fn betas(text: &str) -> Result<Pair, String> {
-    let parts: Result<Vec<f64>, _> = text.split(',').map(|p| p.trim().parse()).collect();
-    match parts.as_deref() {
-        Ok(&[first, second]) => Ok(Pair([first, second])),
-        Ok(_) | Err(_) => Err("write two numbers as 0.9,0.999".to_owned()),
-    }
+/// A decimal mark, as the setting of that name takes it.
+fn decimal(text: &str) -> Result<char, String> {
+    let mut settings = Settings::default();
+    let setting = SETTINGS.iter().find(|setting| setting.name == "decimal");
+    setting.map_or(Ok(()), |setting| setting.check(text))?;
+    settings.set("decimal", &[text.to_owned()])?;
+    settings.decimal.ok_or_else(|| "give . or ,".to_owned())
 }
 
 fn weights(text: &str) -> Result<Weights, String> {
@@ -450,78 +294,5 @@ fn weights(text: &str) -> Result<Weights, String> {
         "best" => Ok(Weights::Best),
         "last" => Ok(Weights::Last),
         _ => Err("choose best or last".to_owned()),
-    }
-}
-
-impl Shapes {
-    pub(crate) fn settings(&self) -> Settings {
-        let mut network = NetworkOptions::default();
-        for (name, value) in [("patch", self.patch), ("stride", self.stride)] {
-            if let Some(value) = value {
-                network.set(name, value);
-            }
-        }
-        Settings {
-            network: (!network.is_empty()).then_some(network),
-            model: self.model,
-            preset: self.preset.clone(),
-            context: self.context,
-            horizon: self.horizon,
-            batch: self.batch,
-            accumulate: self.accumulate,
-            channels: self.channels,
-            dropout: self.dropout,
-            dtype: self.dtype,
-            clip: self.clip,
-            ..Settings::default()
-        }
-    }
-}
-
-impl Setup {
-    pub(crate) fn settings(&self) -> Settings {
-        Settings {
-            data: (!self.data.is_empty()).then(|| OneOrMore(self.data.clone())),
-            separator: self.reading.separator,
-            decimal: self.reading.decimal,
-            thousands: self.reading.thousands,
-            date_column: self.reading.date_column.clone().map(OneOrMore),
-            date_format: self.reading.date_format.clone(),
-            series_id: self.reading.series_id.clone().map(OneOrMore),
-            columns: self.columns.clone(),
-            target: self.target.clone(),
-            known_future: self.covariates.known_future.clone().map(OneOrMore),
-            fixed: self.covariates.fixed.clone().map(OneOrMore),
-            categorical: self.covariates.categorical.clone().map(OneOrMore),
-            calendar: self.covariates.calendar.clone(),
-            fill: self.fill.clone(),
-            fill_gaps: self.fill_gaps.then_some(true),
-            synthetic: self.synthetic,
-            samples: self.samples,
-            split: self.split.clone(),
-            period: self.period,
-            epochs: self.epochs,
-            max_steps: self.max_steps,
-            lr: self.lr,
-            schedule: self.schedule,
-            optimizer: self.optimizer,
-            betas: self.betas.map(|p| p.0),
-            weight_decay: self.weight_decay,
-            device: self.device,
-            threads: self.threads,
-            seed: self.seed,
-            order: self.order,
-            draws: self.draws,
-            init: self.init.clone(),
-            freeze: self.freeze.clone(),
-            loss: self.loss.clone(),
-            huber_delta: self.huber_delta,
-            quantiles: self.quantiles.clone(),
-            interval: self.interval.clone(),
-            patience: self.patience,
-            log_every: self.log_every,
-            checkpoint_every: self.checkpoint_every,
-            ..self.shapes.settings()
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Why a command fails, and its exit code.
 
+use crate::wording::of_run;
 use landfall_forecast::export::ExportError;
 use landfall_forecast::pretrained::PretrainedError;
 use landfall_forecast::run::{Device, RunError, SettingsError};
@@ -14,17 +15,19 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum CliError {
-    #[error(transparent)]
+    #[error("{}", of_run(.0))]
     Run(RunError),
     #[error(transparent)]
     Launch(#[from] LaunchError),
     #[error(transparent)]
     Export(ExportError),
     /// A run that had begun.
-    #[error("{0}")]
+    #[error("{}", of_run(.0))]
     During(RunError),
     #[error("{flag} and {other}: {why}")]
     Flags { flag: &'static str, other: String, why: &'static str },
+    #[error("{flags} and {other}: {why}")]
+    FlagsOf { flags: String, other: String, why: &'static str },
     #[error("{flag} {value}: {rule}")]
     Range { flag: &'static str, value: String, rule: &'static str },
     #[error("at the origin {origin}: {why}")]
@@ -97,6 +100,7 @@ impl CliError {
             | Self::Launch(_)
             | Self::Export(_)
             | Self::Flags { .. }
+            | Self::FlagsOf { .. }
             | Self::Range { .. }
             | Self::Needed(..)
             | Self::TooEarly { .. }

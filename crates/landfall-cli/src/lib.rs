@@ -11,6 +11,7 @@ mod output;
 mod signals;
 mod table;
 pub mod training;
+mod wording;
 
 pub use error::CliError;
 

@@ -48,7 +48,7 @@ fn files() {
 fn numbers_out_of_range() {
     let f = folder();
     for (flags, text) in [
-        ("--horizon 0", "horizon is 0; it must be at least 1"),
+        ("--horizon 0", "--horizon 0: it must be at least 1"),
         ("--context 0", "context is 0; it must be at least 1"),
         ("--context 8", "context (8) must be at least the patch length (16); raise --context or set --patch"),
         ("--dropout 1", "dropout is 1; it must be in [0, 1)"),
@@ -193,7 +193,7 @@ fn configuration_files() {
     );
     f.write("c.toml", "[network]\nwidth = 3\n");
     let text = f.refused("train --config c.toml --out run");
-    assert!(text.starts_with("c.toml:2: unknown key `width`, expected one of `kernel`, `patch`, "), "{text}");
+    assert!(text.starts_with("c.toml:2: unknown key `width`, expected one of `patch`, `stride`, "), "{text}");
     f.write("c.toml", "[network]\nd-model = 10\nheads = 4\n");
     assert_eq!(
         f.refused("train --config c.toml --out run"),
@@ -238,8 +238,8 @@ fn checkpoints_and_run_folders() {
 
     assert_eq!(
         f.refused("train --resume run --lr 0.1"),
-        "--lr and --resume: a resumed run keeps its settings; only --epochs, --max-steps, --log-every, \
-         --checkpoint-every, --device, --threads, --shard-optimizer may be given"
+        "--lr and --resume: a resumed run keeps its settings; only --epochs, --max-steps, --shard-optimizer, \
+         --device, --threads, --log-every, --checkpoint-every may be given"
     );
     assert_eq!(
         f.refused("train --resume run --out other"),

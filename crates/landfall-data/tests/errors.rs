@@ -280,9 +280,7 @@ fn a_message_is_one_line_of_bounded_length_whatever_a_cell_holds() {
         assert!(!said.chars().any(char::is_control) && said.len() < 500, "{said:?}");
     }
     let text = "date,\"load\n(MW)\"\n2020-01-01,1\n2020-01-02,2\n2020-01-03,4\n";
-    let panel = Panel::new(vec![
-        parse(text.as_bytes(), "f.csv", &ReadOptions::default()).expect("sound"),
-    ]);
+    let panel = Panel::new(vec![parse(text.as_bytes(), "f.csv", &ReadOptions::default()).expect("sound")]);
     let lines = panel.expect("one series").summary().lines();
     assert!(lines.iter().all(|line| !line.contains('\n')) && lines[0].contains("load\\n(MW)"), "{lines:?}");
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use landfall_data::{
-    Baseline, DataError, Frequency, ReadOptions, Scaler, Scores, Segment, Segments, Series, Split, baseline,
-    read,
+    Baseline, DataError, Frequency, Part, ReadOptions, Scaler, Scores, Segment, Segments, Series, Split,
+    baseline, read,
 };
 
 const CONTEXT: usize = 336;

@@ -137,16 +137,16 @@ fn an_official_file_says_its_sizes() -> Check {
     assert_eq!(read.file.tensors, own.tensors);
     let with = |settings: Settings| settings.with_weights(&read);
     let (settings, notes) = with(Settings::default())?;
-    assert!(notes[0].contains("taken are context 24, stride 4, padding true"), "{notes:?}");
+    assert!(notes[0].to_string().contains("taken are context 24, stride 4, padding true"), "{notes:?}");
     let network = settings.resolve()?.network.patchtst().ok_or("a PatchTST")?;
     assert_eq!(PatchTstConfig { dropout: 0.1, dropout_masks: DropoutMasks::Branches, ..network }, config);
     let text = said(with(Settings { context: Some(30), ..Settings::default() }));
     assert!(
-        text.starts_with("--context 30 and 6 patches of ") && text.contains("context of 24 to 27"),
+        text.starts_with("context = 30 and 6 patches of ") && text.contains("context of 24 to 27"),
         "{text}"
     );
     let text = said(with(Settings { horizon: Some(5), ..Settings::default() }));
-    assert!(text.starts_with("--horizon 5 and horizon 4 of "), "{text}");
+    assert!(text.starts_with("horizon = 5 and horizon 4 of "), "{text}");
 
     // Models of the official program that there are none of here.
     for (name, told) in [

@@ -165,19 +165,19 @@ fn what_has_no_statistics_of_a_whole_batch_is_refused() {
     assert_eq!(told("preset = \"patchtst-64\"\nsync-batch-norm = true\n"), Ok(()));
     assert_eq!(
         told("preset = \"patchtst-64\"\nsync-batch-norm = true\naccumulate = 2\n"),
-        Err("--sync-batch-norm and --accumulate 2: micro-batches run one after another, so none has the statistics of all; \
+        Err("sync-batch-norm and accumulate = 2: micro-batches run one after another, so none has the statistics of all; \
              leave one of them out"
             .to_owned())
     );
     assert_eq!(
         told("preset = \"patchtst-64\"\nsync-batch-norm = true\nrank-order = true\n"),
-        Err("--sync-batch-norm and --rank-order: the sums of its statistics' gradients have the order of the transport; \
+        Err("sync-batch-norm and rank-order: the sums of its statistics' gradients have the order of the transport; \
              leave one of them out"
             .to_owned())
     );
     assert_eq!(
         told("preset = \"dlinear\"\nsync-batch-norm = true\n"),
-        Err("--sync-batch-norm and --model dlinear: it has no batch norm as it is set; leave it out"
+        Err("sync-batch-norm and model = \"dlinear\": it has no batch norm as it is set; leave it out"
             .to_owned())
     );
 }

@@ -2,63 +2,31 @@
 
 use super::Args;
 use clap::{Command, CommandFactory, FromArgMatches};
+use landfall_forecast::run::{Group, SETTINGS};
 use std::ffi::OsString;
 
-/// Headings and their flags, in whatever command has these. A heading of a struct would hold for all flags that follow it in others too.
-const HEADINGS: [(&str, &[&str]); 8] = [
-    (
-        "Data",
-        &[
-            "data",
-            "separator",
-            "decimal",
-            "thousands",
-            "date_column",
-            "date_format",
-            "series_id",
-            "columns",
-            "target",
-            "fill",
-            "fill_gaps",
-            "synthetic",
-            "samples",
-            "channels",
-            "split",
-            "period",
-        ],
-    ),
-    ("Covariates", &["known_future", "fixed", "categorical", "calendar", "future"]),
-    ("Model", &["model", "preset", "context", "horizon", "patch", "stride", "dropout", "init", "freeze"]),
-    (
-        "Training",
-        &[
-            "epochs",
-            "max_steps",
-            "batch",
-            "accumulate",
-            "lr",
-            "schedule",
-            "optimizer",
-            "betas",
-            "weight_decay",
-            "clip",
-            "loss",
-            "huber_delta",
-            "patience",
-            "dtype",
-            "seed",
-            "seeds",
-            "order",
-            "draws",
-            "tuned",
-            "checkpoint_every",
-        ],
-    ),
-    ("Uncertainty", &["quantiles", "interval", "no_interval"]),
-    ("Several processes", &["rank_timeout", "shard_optimizer", "sync_batch_norm", "rank_order"]),
+/// Headings and their flags, of those that are no settings.
+const HEADINGS: [(&str, &[&str]); 7] = [
+    (Group::Covariates.heading(), &["future"]),
+    (Group::Model.heading(), &["patch", "stride"]),
+    (Group::Training.heading(), &["seeds", "tuned"]),
+    (Group::Uncertainty.heading(), &["no_interval"]),
+    (Group::Ranks.heading(), &["rank_timeout"]),
     ("Access", &["host", "port", "allow_host", "token", "token_file", "no_token"]),
     ("Limits", &["max_batch", "max_body", "max_histories", "queue", "connections", "timeout"]),
 ];
+
+/// The heading of a flag in whatever command has it. A heading of a struct would hold for all flags that follow it in others
+/// too.
+fn heading(id: &str) -> Option<&'static str> {
+    let group = SETTINGS.iter().find(|setting| setting.name == id).map(|setting| setting.facts.group);
+    match group {
+        // What a command computes on stands with its own flags.
+        Some(Group::Computing | Group::Run) => None,
+        Some(group) => Some(group.heading()),
+        None => HEADINGS.iter().find(|(_, flags)| flags.contains(&id)).map(|(heading, _)| *heading),
+    }
+}
 
 /// The command line, with the flags of each command under their headings.
 pub(crate) fn command() -> Command {
@@ -69,9 +37,11 @@ pub(crate) fn command() -> Command {
             continue;
         }
         let ids: Vec<String> = command.get_opts().map(|flag| flag.get_id().to_string()).collect();
-        for (heading, flags) in HEADINGS {
-            for id in ids.iter().filter(|id| flags.contains(&id.as_str())) {
-                *command = std::mem::take(command).mut_arg(id, |flag| flag.help_heading(heading));
+        // Help has the headings in the order in which they are given.
+        let others = ["Access", "Limits"];
+        for name in Group::ALL.map(Group::heading).into_iter().chain(others) {
+            for id in ids.iter().filter(|id| heading(id) == Some(name)) {
+                *command = std::mem::take(command).mut_arg(id, |flag| flag.help_heading(name));
             }
         }
     }

@@ -9,10 +9,11 @@ use crate::error::CliError;
 use crate::forecasting::{Predictor, series};
 use crate::output::{self, Origins as Shown, digits};
 use crate::signals::Stop;
+use crate::wording::Flags;
 use file::File;
 use landfall_forecast::backtest::{Errors, Of, Record, Scored};
 use landfall_forecast::report::{self, BacktestFacts};
-use landfall_forecast::run::{Data, Device, Run, RunError, Settings, SettingsError, Weights};
+use landfall_forecast::run::{Data, Device, Run, RunError, Settings, Weights, Wording};
 use landfall_train::data::{Cutoff, OriginRange, Origins, Panel, Series, few};
 use serde_json::json;
 use std::path::Path;
@@ -73,17 +74,20 @@ pub(crate) fn run(args: &Args) -> Result<u8, CliError> {
 /// A run's own weights; or, where it is to be trained anew, its settings.
 fn of_run(args: &Args, path: &Path) -> Result<Subject, CliError> {
     let given = args.setup.settings();
-    let (data, fill_by) = (args.setup.data.clone(), given.fill.clone());
+    let data = given.data.clone().map_or_else(Vec::new, |data| data.0);
+    let fill_by = given.fill.clone();
     let (device, threads) = (given.device, given.threads);
     let kept = Settings { data: None, fill: None, device: None, threads: None, ..given };
-    let mut flags = kept.flags()?;
+    let network = kept.network.iter().flat_map(|n| n.names()).map(|name| Flags.option(name, None));
+    let of_run = kept.given().filter(|setting| setting.name != "network");
+    let mut flags: Vec<String> =
+        of_run.map(|setting| Flags.setting(setting.name, None)).chain(network).collect();
     flags.extend(args.setup.shapes.config.is_some().then(|| "--config".to_owned()));
     if !flags.is_empty() {
-        let (first, second) = (flags.join(", "), format!("the run {}", path.display()));
+        let (flags, other) = (flags.join(", "), format!("the run {}", path.display()));
         let why = "a run has its own settings; only --data, --fill, --device and --threads may be given with it. Leave the \
-                   run out, and give --data, to test other settings"
-            .to_owned();
-        return Err(SettingsError::Conflict { first, second, why }.into());
+                   run out, and give --data, to test other settings";
+        return Err(CliError::FlagsOf { flags, other, why });
     }
     let computing = device.unwrap_or(Device::Auto);
     computes(computing)?;
@@ -285,7 +289,7 @@ fn forecaster(args: &Args, rolling: &Rolling) -> String {
     let mut names = rolling.names().keys();
     match (names.next(), names.next()) {
         (Some(only), None) => only.clone(),
-        _ => args.setup.shapes.preset.clone().unwrap_or_else(|| "auto".to_owned()),
+        _ => args.setup.settings().preset.unwrap_or_else(|| "auto".to_owned()),
     }
 }
 

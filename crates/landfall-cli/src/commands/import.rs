@@ -1,6 +1,6 @@
 //! `landfall import`: a run of weights that were trained elsewhere.
 
-use super::note_all;
+use super::note_texts;
 use super::train::results::Results;
 use crate::args::Import;
 use crate::error::CliError;
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Import) -> Result<(), CliError> {
     let ready = Ready::new(NewRun { settings, out: args.out.clone(), ..NewRun::default() })?;
     let summary = ready.summary.as_ref().map_or_else(String::new, |summary| summary.lines().join("\n"));
     output::line(&summary)?;
-    note_all(&ready.notes);
+    note_texts(&ready.notes);
     let network = &ready.resolved.network;
     output::line(&format!(
         "{}: {} parameters, context {}, horizon {}",

@@ -17,8 +17,9 @@ pub(crate) mod train;
 pub(crate) mod tune;
 
 use crate::output;
+use crate::wording::Flags;
 use landfall_forecast::run::{
-    ClassRecord, EvaluationRecord, IntervalRecord, IntervalScore, QuantileRecord, SeriesRecord,
+    ClassRecord, EvaluationRecord, IntervalRecord, IntervalScore, QuantileRecord, SeriesRecord, Text,
 };
 use landfall_train::data::{DataError, Fill, Metrics, QuantileScores};
 
@@ -30,6 +31,11 @@ fn fill(name: Option<&String>) -> Result<Option<Fill>, DataError> {
 /// Lines that a person has to know of and that are no errors.
 fn note_all<'a>(notes: impl IntoIterator<Item = &'a String>) {
     notes.into_iter().for_each(|note| output::note(&format!("note: {note}")));
+}
+
+/// The same of texts that mention settings.
+fn note_texts(notes: &[Text]) {
+    notes.iter().for_each(|note| output::note(&format!("note: {}", note.worded(&Flags))));
 }
 
 /// The scores of quantiles in one line.

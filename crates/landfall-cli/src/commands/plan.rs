@@ -4,7 +4,7 @@ use crate::args::Plan;
 use crate::error::CliError;
 use crate::output::{self, mib, table};
 use landfall::plan::Report;
-use landfall_forecast::run::{Device, Preset, Settings, on_device};
+use landfall_forecast::run::{Device, Group, Preset, Setting, Settings, on_device};
 use landfall_train::data::synthetic::walk;
 use landfall_train::models::{Columns, ModelKind, Predicts};
 use landfall_train::train::{Dataset, Target};
@@ -12,7 +12,7 @@ use serde_json::json;
 
 /// Plans and prints.
 pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
-    let flags = args.shapes.settings();
+    let (flags, given) = (args.shapes.settings(), args.channels.settings.channels);
     let mut settings = match &args.shapes.config {
         Some(file) => {
             let mut stored = Settings::read(file)?;
@@ -27,20 +27,20 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
         settings.preset.get_or_insert_with(|| Preset::of(ModelKind::Patchtst).name.to_owned());
     }
     let listed = settings.columns.take().map(|c| c.len());
-    let channels = args.shapes.channels.or(settings.channels).or(listed).unwrap_or(7);
+    let channels = given.or(settings.channels).or(listed).unwrap_or(7);
     // The plan depends on no data, only on its number of columns.
     let targets = settings.target.take().map(|targets| targets.len());
-    (settings.data, settings.fill) = (None, None);
-    (settings.fill_gaps, settings.series_id, settings.date_column) = (None, None, None);
-    (settings.date_format, settings.separator) = (None, None);
-    (settings.decimal, settings.thousands, settings.frequency) = (None, None, None);
-    (settings.known_future, settings.fixed) = (None, None);
-    (settings.categorical, settings.calendar) = (None, None);
+    let of_data = |setting: &Setting| {
+        setting.facts.of_files
+            || setting.facts.group == Group::Covariates
+            || ["data", "frequency"].contains(&setting.name)
+    };
+    settings = settings.without(of_data);
     let classifies = settings.model == Some(ModelKind::CrossAsset)
         || settings.preset.as_deref() == Some(Preset::of(ModelKind::CrossAsset).name);
-    settings.channels = if classifies { args.shapes.channels } else { Some(channels) };
+    settings.channels = if classifies { given } else { Some(channels) };
     // Of a run with covariates its columns.
-    let stored = settings.network.as_ref().and_then(|n| n.columns).filter(|_| args.shapes.channels.is_none());
+    let stored = settings.network.as_ref().and_then(|n| n.columns).filter(|_| given.is_none());
     let resolved = settings.resolve()?;
     let targets = targets.unwrap_or(channels).clamp(1, channels.max(1));
     let columns = stored.unwrap_or(Columns { targets, past: channels.saturating_sub(targets), known: 0 });

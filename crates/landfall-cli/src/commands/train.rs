@@ -3,7 +3,7 @@
 mod ranks;
 pub(super) mod results;
 
-use super::note_all;
+use super::{note_all, note_texts};
 use crate::args::Train;
 use crate::error::CliError;
 use crate::forecasting::series;
@@ -153,7 +153,7 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         (_, Comparison::Classes(known)) => known.said.clone(),
     };
     output::line(&data)?;
-    note_all(&ready.notes);
+    note_texts(&ready.notes);
     let preset = s.preset.as_deref().unwrap_or_default();
     let (sizes, unit) = match n.predicts() {
         Predicts::Rows(_) | Predicts::Value => {

@@ -1,7 +1,7 @@
 //! `landfall tune`: the fastest kernel for each instruction of a training step.
 
-use super::note_all;
 use super::train::settings;
+use super::{note_all, note_texts};
 use crate::args::Tune;
 use crate::error::CliError;
 use crate::output::{self, table};
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Tune) -> Result<(), CliError> {
     let mut resolved = settings.resolve()?;
     let mut loaded = load(&mut resolved, None, &World::single())?;
     loaded.notes.extend(of_weights);
-    note_all(&loaded.notes);
+    note_texts(&loaded.notes);
     let device = loaded.placed.line();
     let found = loaded.placed.made.tune(args.again)?;
     note_all(&found.notices.iter().map(ToString::to_string).collect::<Vec<_>>());

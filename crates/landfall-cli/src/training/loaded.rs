@@ -5,7 +5,7 @@ use crate::error::CliError;
 use landfall::World;
 use landfall_forecast::choice::Plan;
 use landfall_forecast::pretrained::Pretrained;
-use landfall_forecast::run::{Data, Device, OnDevice, Resolved, RunError, Settings, on_device};
+use landfall_forecast::run::{Data, Device, OnDevice, Resolved, RunError, Settings, Text, on_device};
 use landfall_train::data::{Panel, Summary, few};
 use landfall_train::train::{Dataset, Session};
 use std::sync::Arc;
@@ -19,12 +19,12 @@ pub(crate) struct Loaded {
     pub(super) plan: Option<Plan>,
     /// What was read of series.
     pub(super) summary: Option<Summary>,
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Text>,
 }
 
 /// Settings with those that follow from the weights that they start from, the weights, and what a person has to know of
 /// them.
-pub(crate) fn start_of(settings: Settings) -> Result<(Settings, Option<Pretrained>, Vec<String>), CliError> {
+pub(crate) fn start_of(settings: Settings) -> Result<(Settings, Option<Pretrained>, Vec<Text>), CliError> {
     let Some(path) = &settings.init else { return Ok((settings, None, Vec::new())) };
     let weights = Pretrained::read(path)?;
     let (settings, notes) = settings.with_weights(&weights)?;
@@ -42,7 +42,8 @@ pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>, world: &World)
                 let (mut dataset, panel) = resolved.forecast(panel)?;
                 // From here on covariates are read from the dataset; before it is divided, which takes its size again.
                 let panel = panel.without_covariates()?;
-                let notes = [few(panel.left_out()), resolved.notes.clone()].concat();
+                let notes =
+                    few(panel.left_out()).into_iter().map(Text::from).chain(resolved.notes.clone()).collect();
                 if resolved.is_default_recipe() {
                     let (folds, planned) = resolved.planned(&dataset, &panel);
                     (plan, dataset) = (Some(folds), planned);

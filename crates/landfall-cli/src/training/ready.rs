@@ -9,7 +9,8 @@ use landfall::World;
 use landfall_forecast::choice::Plan;
 use landfall_forecast::run::{
     AutoReason, CheckpointEvery, Device, FitOptions, KEPT_DATA, KEPT_FRAME, OnDevice, OneOrMore, Resolved,
-    Run, RunError, RunFolder, RunLock, Settings, TestScoring, Units, complete, enough, without_intervals,
+    Run, RunError, RunFolder, RunLock, Settings, TestScoring, Text, Units, complete, enough,
+    without_intervals,
 };
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::data::{Panel, Segment, Summary, WindowedPanel};
@@ -53,7 +54,7 @@ pub struct Ready {
     /// What was read of a series.
     pub(crate) summary: Option<Summary>,
     /// What else a person has to know.
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Text>,
     pub(crate) from: Progress,
     place: Place,
 }
@@ -166,17 +167,18 @@ impl Ready {
             load(&mut resolved, panel, world)?;
         let OnDevice { made: mut session, device, reason: chosen } = placed;
         if let (Comparison::Series(panel), Some(levels)) = (&comparison, &resolved.settings.interval) {
-            notes.extend(enough_for(levels, panel, plan.as_ref())?);
+            notes.extend(enough_for(levels, panel, plan.as_ref())?.map(Text::from));
         }
         if tuned {
             let engine = session.engine.clone();
             let found = session.tune(false)?;
-            notes.extend(found.notices.iter().map(ToString::to_string));
+            notes.extend(found.notices.iter().map(|notice| Text::from(notice.to_string())));
             resolved.settings.kernels = Some(found.choices);
             session = resolved.session(&engine, &dataset)?;
         }
         if let Some(why) = resolved.unpinned(&session.engine)? {
-            notes.push(format!("the run's tuned kernels do not hold here ({why}): the ops' own are taken"));
+            let own = format!("the run's tuned kernels do not hold here ({why}): the ops' own are taken");
+            notes.push(own.into());
         }
         resolved.settings.computed_on = Some(device);
         let from = start(&mut session)?;
@@ -187,9 +189,9 @@ impl Ready {
 
     /// What a person has to know of how the data was read, and of the run.
     #[must_use]
-    pub fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<Text> {
         let of_data = self.summary.as_ref().map_or(&[][..], |summary| &summary.notes);
-        [of_data, &self.notes].concat()
+        of_data.iter().cloned().map(Text::from).chain(self.notes.iter().cloned()).collect()
     }
 
     /// Where it computes.

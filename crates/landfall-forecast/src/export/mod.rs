@@ -29,9 +29,9 @@ pub enum ExportError {
         "the model takes {bytes} bytes and one ONNX file at most {limit} (2 GiB, the limit of its format); export a smaller network"
     )]
     TooLarge { bytes: usize, limit: usize },
-    #[error("{} has --loss student-t, whose quantile at level {level} is written as a series that errs by {error:e}, and {most:e} is allowed; train with --quantiles nearer to 0.5", .path.display())]
+    #[error("{} has the loss student-t, whose quantile at level {level} is written as a series that errs by {error:e}, and {most:e} is allowed; train with quantiles nearer to 0.5", .path.display())]
     Level { path: PathBuf, level: f64, error: f64, most: f64 },
-    #[error("{} averages a network with a baseline, and has --loss negative-binomial, whose quantiles are written as parameters of the network alone; train with --preset", .path.display())]
+    #[error("{} averages a network with a baseline, and has the loss negative-binomial, whose quantiles are written as parameters of the network alone; train with a preset", .path.display())]
     Averaged { path: PathBuf },
     #[error(transparent)]
     Run(#[from] RunError),

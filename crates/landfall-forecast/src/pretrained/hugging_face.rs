@@ -249,7 +249,7 @@ impl Options {
         let set: Vec<String> =
             all.filter(|(_, rate)| *rate > 0.0).map(|(name, rate)| format!("{name} {rate}")).collect();
         let note = format!(
-            "{}: training here drops at one rate on both branches and within the feed-forward, 0 unless --dropout says otherwise",
+            "{}: training here drops at one rate on both branches and within the feed-forward, 0 unless the dropout is set",
             set.join(", ")
         );
         (0.0, Some(note))
@@ -421,7 +421,7 @@ pub fn expresses(c: &PatchTstConfig) -> Result<(), PretrainedError> {
         let option = format!("context {} with patch {} and stride {}", c.context, c.patch, c.stride);
         let why = format!(
             "{} rows fill no patch, and it leaves out the first rows of a window, not the last; train with [network] \
-             drop-first-rows = true, or with a --context that the patches fill",
+             drop-first-rows = true, or with a context that the patches fill",
             c.rows_left_out()
         );
         return refused(option, &why);

@@ -5,11 +5,15 @@ use super::forecaster::linear;
 use super::presets::Preset;
 use super::resolve::Resolved;
 use super::settings::Settings;
+use super::words::Text;
 use crate::choice::linear::Linear;
 use crate::choice::{Plan, Sizes};
-use crate::data::{Panel, Segment, Series, Setting, WindowedPanel};
+use crate::data::{Panel, Segment, Series, WindowedPanel};
 use crate::models::{Columns, ModelKind, Reads};
 use crate::train::{Dataset, Loss};
+
+/// The networks that the recipe chooses among where no model is asked for.
+pub(super) const CANDIDATES: [ModelKind; 3] = [ModelKind::Patchtst, ModelKind::Dlinear, ModelKind::Nlinear];
 
 /// Validations of a run, spread evenly over its steps.
 const VALIDATIONS: usize = 20;
@@ -210,24 +214,23 @@ fn one_frequency(panel: &Panel) -> Result<(), RunError> {
 }
 
 /// That there is no room for a test.
-fn untested(panel: &Panel, horizon: usize) -> String {
+fn untested(panel: &Panel, horizon: usize) -> Text {
     let rows = panel.series().iter().map(Series::rows).max().unwrap_or(0);
     let longest = if panel.series().len() > 1 { "the longest series has" } else { "there are" };
-    format!(
+    Text::plain(format!(
         "{longest} {rows} rows, too few for a test window of {horizon} rows behind training rows: all rows train, nothing is tested, \
-         and the forecast is the last season or the last value; a shorter {}, or {} last, needs fewer",
-        Setting("horizon"),
-        Setting("split")
-    )
+         and the forecast is the last season or the last value; a shorter "
+    ))
+    .and("{horizon}, or {split last}, needs fewer")
 }
 
 /// That the lookback window is shorter than it would be with more rows.
-fn shortened(panel: &Panel, sizes: Sizes) -> String {
+fn shortened(panel: &Panel, sizes: Sizes) -> Text {
     let Sizes { context, wanted, .. } = sizes;
     let of = match panel.series().len() {
         1 => "half of the training rows before a horizon are no more".to_owned(),
         n => format!("the shortest tenth of the {n} series has no room for more"),
     };
-    let setting = Setting("context");
-    format!("the lookback window is {context} rows, where {wanted} are usual: {of}; {setting} sets another")
+    Text::plain(format!("the lookback window is {context} rows, where {wanted} are usual: {of}; "))
+        .and("{context} sets another")
 }

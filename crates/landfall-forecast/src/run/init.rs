@@ -3,6 +3,7 @@
 use super::network::NetworkOptions;
 use super::presets::Preset;
 use super::settings::{Settings, SettingsError};
+use super::words::Text;
 use crate::models::{Declared, DropoutMasks, ModelConfig, ModelKind, OptionValue, PatchTstConfig};
 use crate::pretrained::{Origin, Pretrained, Shapes};
 use std::path::Path;
@@ -21,23 +22,24 @@ type Said<'a> = (&'static str, &'a str, OptionValue);
 impl Weights<'_> {
     /// Refuses a value other than that of the weights, whether it was given or the preset's.
     fn agree(&self, given: Option<OptionValue>, (name, key, value): Said<'_>) -> Result<(), SettingsError> {
-        let option = match name {
-            "context" | "horizon" | "patch" | "stride" => format!("--{name}"),
-            _ => format!("[network] {}", name.replace('_', "-")),
+        let option = |value: OptionValue| match name {
+            "context" | "horizon" => Text::given(name, value),
+            _ => Text::option(name, Some(value.to_string())),
         };
-        let conflict = |first: String, why: &str| {
+        let conflict = |first: Text, why: &'static str| {
             Err(SettingsError::Conflict {
                 first,
-                second: format!("{key} {value} of {}", self.path.display()),
-                why: format!("the weights are of that model; {why}"),
+                second: format!("{key} {value} of {}", self.path.display()).into(),
+                why: Text::from("the weights are of that model; ").and(why),
             })
         };
         let of_preset = self.preset.and_then(|preset| Some((preset.name, preset.config().value(name)?)));
         match (given, of_preset) {
-            (Some(own), _) if own != value => conflict(format!("{option} {own}"), "leave it out"),
-            (None, Some((preset, own))) if own != value => {
-                conflict(format!("--preset {preset}, with {option} {own},"), "leave the preset out")
-            }
+            (Some(own), _) if own != value => conflict(option(own), "leave it out"),
+            (None, Some((preset, own))) if own != value => conflict(
+                Text::given("preset", preset).and(", with ").and(option(own)).and(","),
+                "leave the preset out",
+            ),
             (Some(_) | None, _) => Ok(()),
         }
     }
@@ -69,7 +71,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`SettingsError::Conflict`] for a setting that contradicts the weights, with both values.
-    pub fn with_weights(mut self, weights: &Pretrained) -> Result<(Self, Vec<String>), SettingsError> {
+    pub fn with_weights(mut self, weights: &Pretrained) -> Result<(Self, Vec<Text>), SettingsError> {
         let forecasts = matches!(self.model, None | Some(ModelKind::Patchtst));
         let chosen = self.preset.clone().filter(|name| !name.eq_ignore_ascii_case(Preset::auto().name));
         match &weights.origin {
@@ -77,9 +79,9 @@ impl Settings {
                 let path = weights.path.join("config.json");
                 if let Some(model) = self.model.filter(|_| !forecasts) {
                     return Err(SettingsError::Conflict {
-                        first: format!("--model {}", model.name()),
-                        second: path.display().to_string(),
-                        why: "it describes a patchtst; leave the model out".to_owned(),
+                        first: Text::given("model", model.name()),
+                        second: path.display().to_string().into(),
+                        why: "it describes a patchtst; leave the model out".into(),
                     });
                 }
                 let preset = chosen.as_deref().and_then(Preset::named);
@@ -87,9 +89,9 @@ impl Settings {
                 self.describe(&Weights { path: &path, preset }, &described.network)?;
                 if self.quantiles.is_some() {
                     return Err(SettingsError::Conflict {
-                        first: "--quantiles".to_owned(),
-                        second: path.display().to_string(),
-                        why: "its head predicts one value for each row; leave them out".to_owned(),
+                        first: Text::setting("quantiles"),
+                        second: path.display().to_string().into(),
+                        why: "its head predicts one value for each row; leave them out".into(),
                     });
                 }
                 self.take_dropout(&described.network);
@@ -100,7 +102,7 @@ impl Settings {
                 if frozen.is_empty() {
                     self.freeze = None;
                 }
-                Ok((self, described.notes.clone()))
+                Ok((self, described.notes.iter().cloned().map(Text::from).collect()))
             }
             Origin::Official(shapes) if chosen.is_none() && forecasts => {
                 if let Some(settings) =
@@ -118,7 +120,7 @@ impl Settings {
 
     /// Takes the sizes that the shapes of an official checkpoint tell; what they do not tell is as the official scripts train,
     /// which the sentence says.
-    fn of_shapes(&mut self, path: &Path, shapes: &Shapes) -> Result<String, SettingsError> {
+    fn of_shapes(&mut self, path: &Path, shapes: &Shapes) -> Result<Text, SettingsError> {
         let levels = self.quantiles.as_ref().map_or(1, Vec::len).max(1);
         let count = OptionValue::Count;
         let mut all = vec![
@@ -139,14 +141,14 @@ impl Settings {
             && given.checked_sub(context).is_none_or(|more| more >= stride)
         {
             return Err(SettingsError::Conflict {
-                first: format!("--context {given}"),
-                second: format!("{} patches of {}", shapes.patches, path.display()),
-                why: format!(
-                    "with patches of {} rows, stride {stride} and padding {padding} they need a context of {context} to {}; \
-                     correct --context, --stride or [network] padding",
+                first: Text::given("context", given),
+                second: format!("{} patches of {}", shapes.patches, path.display()).into(),
+                why: Text::plain(format!(
+                    "with patches of {} rows, stride {stride} and padding {padding} they need a context of {context} to {}; ",
                     shapes.patch,
                     (context + stride).saturating_sub(1)
-                ),
+                ))
+                .and("correct {context}, {network.stride} or {network.padding}"),
             });
         }
         let context = *self.context.get_or_insert(context);
@@ -156,12 +158,13 @@ impl Settings {
         network.get_or_insert("revin", paper.revin);
         network.get_or_insert("dropout_masks", DropoutMasks::Official);
         self.model = Some(ModelKind::Patchtst);
-        Ok(format!(
+        Ok(Text::plain(format!(
             "{} does not say all of its model: taken are context {context}, stride {stride}, padding {padding}, {}, as the \
-             official scripts train; --context, --stride and [network] of a configuration file say otherwise",
+             official scripts train; ",
             path.display(),
             "residual attention, post-norm and RevIN where no setting says otherwise"
         ))
+        .and("{context}, {network.stride} and {network} of a configuration file say otherwise"))
     }
 
     /// Takes sizes and options of the weights, which must be those that were given.
@@ -213,9 +216,9 @@ impl Settings {
             let text = |levels: &[f64]| levels.iter().map(|l| format!("{l:?}")).collect::<Vec<_>>().join(",");
             if let Some(own) = self.quantiles.as_ref().filter(|own| **own != quantiles) {
                 return Err(SettingsError::Conflict {
-                    first: format!("--quantiles {}", text(own)),
-                    second: format!("quantiles {} of {}", text(&quantiles), path.display()),
-                    why: "the weights are of that model; leave it out".to_owned(),
+                    first: Text::given("quantiles", text(own)),
+                    second: format!("quantiles {} of {}", text(&quantiles), path.display()).into(),
+                    why: "the weights are of that model; leave it out".into(),
                 });
             }
             self.quantiles = Some(quantiles);

@@ -1,49 +1,13 @@
 //! Settings by keyword, for programs that have no file of them.
 
-use super::settings::{Settings, SettingsError};
-use serde::Deserializer;
-use serde::de::value::Error as ValueError;
-use serde::de::{Deserialize, Error, Visitor};
+use super::settings::{SETTINGS, Settings, SettingsError};
 use serde_json::{Map, Value};
-
-/// What a run measures or chooses, and writes into its settings itself.
-const OF_A_RUN: [&str; 7] =
-    ["version", "computed-on", "frequency", "names", "scaler", "forecaster", "kernels"];
-
-/// Holds no value; learns the names of a struct's fields when it is asked for one.
-struct FieldNames(&'static [&'static str]);
-
-impl<'de> Deserializer<'de> for &mut FieldNames {
-    type Error = ValueError;
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, ValueError> {
-        Err(ValueError::custom("only the names of a struct's fields are asked for"))
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, ValueError> {
-        self.0 = fields;
-        self.deserialize_any(visitor)
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
-}
 
 impl Settings {
     /// The names of the settings that a person may give, as keywords: `max_steps`.
     #[must_use]
-    pub fn keywords() -> Vec<String> {
-        let mut names = FieldNames(&[]);
-        // It fails, as it has no value to give, and has the names then.
-        let _ = Self::deserialize(&mut names);
-        names.0.iter().filter(|name| !OF_A_RUN.contains(name)).map(|name| name.replace('-', "_")).collect()
+    pub fn keywords() -> Vec<&'static str> {
+        SETTINGS.iter().filter(|setting| setting.by_person()).map(|setting| setting.name).collect()
     }
 
     /// Settings of keywords and their values; `null` is a setting that is left out.
@@ -70,7 +34,7 @@ impl Settings {
         let mut all = Map::new();
         for (key, value) in given {
             let refused = |why| SettingsError::Keyword { key: key.clone(), why };
-            if !known.contains(key) {
+            if !known.contains(&key.as_str()) {
                 return Err(refused(format!("no such setting; choose from {}", known.join(", "))));
             }
             // Each on its own, so that an error can name it.
@@ -188,10 +152,10 @@ mod tests {
     fn keywords_are_the_settings_that_a_person_gives() {
         let known = Settings::keywords();
         for name in ["horizon", "max_steps", "checkpoint_every", "network", "lr"] {
-            assert!(known.iter().any(|k| k == name), "{known:?}");
+            assert!(known.contains(&name), "{known:?}");
         }
         for name in ["version", "computed_on", "scaler"] {
-            assert!(!known.iter().any(|k| k == name), "{known:?}");
+            assert!(!known.contains(&name), "{known:?}");
         }
     }
 

@@ -3,6 +3,7 @@
 use super::presets::Preset;
 use super::resolve::Source;
 use super::settings::{Settings, SettingsError};
+use super::words::Text;
 use crate::choice::Sizes;
 use crate::data::nearest;
 use crate::models::{
@@ -65,6 +66,11 @@ impl NetworkOptions {
         })
     }
 
+    /// The names of the options that are set.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.iter().map(|(option, _)| option.name)
+    }
+
     /// Whether nothing is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -97,11 +103,9 @@ impl NetworkOptions {
             if let OptionValue::Count(n) = value
                 && n > option.most
             {
-                return Err(SettingsError::Range {
-                    key: option.name,
-                    value: n.to_string(),
-                    rule: format!("it must be at most {}", option.most),
-                });
+                let (setting, value) = (Text::option(option.name, None), n.to_string());
+                let rule = format!("it must be at most {}", option.most).into();
+                return Err(SettingsError::Range { setting, value, rule });
             }
         }
         Ok(())
@@ -149,6 +153,23 @@ impl<'de> DeserializeSeed<'de> for ValueOf {
     }
 }
 
+/// Reads the name of an option; none is that of the numbers of columns. It refuses an unknown one itself, so that the error has
+/// the place of the name.
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Option<&'static ModelOption>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        let key = String::deserialize(from)?;
+        let known = OPTIONS.iter().find(|(_, name)| *name == key).map(|(option, _)| *option);
+        if known.is_none() && key != COLUMNS {
+            return Err(D::Error::unknown_field(&key, &NAMES));
+        }
+        Ok(known)
+    }
+}
+
 impl<'de> Deserialize<'de> for NetworkOptions {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Table;
@@ -162,13 +183,12 @@ impl<'de> Deserialize<'de> for NetworkOptions {
 
             fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<NetworkOptions, A::Error> {
                 let mut all = NetworkOptions::default();
-                while let Some(key) = table.next_key::<String>()? {
-                    match OPTIONS.iter().find(|(_, name)| *name == key) {
-                        Some((option, _)) => {
-                            all.put(option.name, table.next_value_seed(ValueOf(option.kind))?)
+                while let Some(key) = table.next_key_seed(Key)? {
+                    match key {
+                        Some(option) => {
+                            all.put(option.name, table.next_value_seed(ValueOf(option.kind))?);
                         }
-                        None if key == COLUMNS => all.columns = Some(table.next_value()?),
-                        None => return Err(A::Error::unknown_field(&key, &NAMES)),
+                        None => all.columns = Some(table.next_value()?),
                     }
                 }
                 Ok(all)
@@ -187,10 +207,10 @@ impl Settings {
         outputs: usize,
     ) -> Result<ModelConfig, SettingsError> {
         let mut config = self.base(model, preset);
-        let foreign = |option: String, hint: String| SettingsError::Conflict {
-            first: option,
-            second: format!("--preset {}", preset.name),
-            why: format!("that model has no such option; {hint}leave it out"),
+        let foreign = |first: Text, hint: String| SettingsError::Conflict {
+            first,
+            second: Text::given("preset", preset.name),
+            why: format!("that model has no such option; {hint}leave it out").into(),
         };
         let sizes = [
             ("context", self.context.map(OptionValue::Count)),
@@ -198,7 +218,7 @@ impl Settings {
             ("dropout", self.dropout.map(OptionValue::Number)),
         ];
         for (name, value) in sizes.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            config.set(name, value).map_err(|_| foreign(format!("--{name}"), String::new()))?;
+            config.set(name, value).map_err(|_| foreign(Text::setting(name), String::new()))?;
         }
         for (option, value) in self.network.iter().flat_map(NetworkOptions::iter) {
             config.set(option.name, value).map_err(|why| match why {
@@ -208,7 +228,7 @@ impl Settings {
                     let near = near.first().map(|name| name.replace('_', "-"));
                     let hint =
                         near.map_or_else(String::new, |name| format!("did you mean `{name}`? otherwise "));
-                    foreign(format!("[network] {}", option.name.replace('_', "-")), hint)
+                    foreign(Text::option(option.name, None), hint)
                 }
             })?;
         }
@@ -218,9 +238,9 @@ impl Settings {
         let config = config.with("outputs", OptionValue::Count(outputs));
         if let (Predicts::Value, Some(horizon @ (0 | 2..))) = (config.predicts(), self.horizon) {
             return Err(SettingsError::Range {
-                key: "horizon",
+                setting: Text::setting("horizon"),
                 value: horizon.to_string(),
-                rule: "a window-regressor predicts one value; leave it out".to_owned(),
+                rule: "a window-regressor predicts one value; leave it out".into(),
             });
         }
         config.check().map_err(SettingsError::Network)?;
@@ -258,34 +278,33 @@ impl Settings {
     }
 }
 
-/// Refuses `--sync-batch-norm` where nothing has such statistics, or where no step has them at once.
+/// Refuses batch norm over all ranks where nothing has such statistics, or where no step has them at once.
 pub(super) fn has_statistics(
     model: ModelKind,
     network: &ModelConfig,
     training: &TrainingOptions,
 ) -> Result<(), SettingsError> {
-    let conflict = |second: String, why: &str| {
-        let (first, why) = ("--sync-batch-norm".to_owned(), why.to_owned());
+    let conflict = |second: Text, why: &'static str| {
+        let (first, why) = (Text::setting("sync_batch_norm"), why.into());
         Err(SettingsError::Conflict { first, second, why })
     };
     if !training.sync_batch_norm {
         return Ok(());
     }
     if training.accumulate > 1 {
-        let second = format!("--accumulate {}", training.accumulate);
         return conflict(
-            second,
+            Text::given("accumulate", training.accumulate),
             "micro-batches run one after another, so none has the statistics of all; leave one of them out",
         );
     }
     if training.rank_order {
         let why =
             "the sums of its statistics' gradients have the order of the transport; leave one of them out";
-        return conflict("--rank-order".to_owned(), why);
+        return conflict(Text::setting("rank_order"), why);
     }
     if !network.has_batch_norm() {
-        let second = format!("--model {}", model.name());
-        return conflict(second, "it has no batch norm as it is set; leave it out");
+        let model = Text::given("model", model.name());
+        return conflict(model, "it has no batch norm as it is set; leave it out");
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Work on the device that is asked for.
 
+use super::words::Text;
 use super::{Device, RunError, SettingsError, named};
 use landfall::cuda::{self, Absence};
 use landfall::{Engine, Error, OpError, Rule, World};
@@ -45,8 +46,9 @@ pub(super) fn check_threads(threads: Option<usize>) -> Result<(), SettingsError>
     match threads {
         None | Some(1..=1024) => Ok(()),
         Some(n) => {
-            let rule = "it must be 1 to 1024".to_owned();
-            Err(SettingsError::Range { key: "--threads", value: n.to_string(), rule })
+            let (setting, value, rule) =
+                (Text::setting("threads"), n.to_string(), "it must be 1 to 1024".into());
+            Err(SettingsError::Range { setting, value, rule })
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
     DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, SeriesError,
-    Setting, TokenData, TokenNames, TokenSegments, WindowError, WindowedPanel,
+    TokenData, TokenNames, TokenSegments, WindowError, WindowedPanel,
 };
 use crate::files::read_text;
 use crate::models::{ModelConfig, Predicts};
@@ -294,19 +294,16 @@ impl Run {
     /// # Errors
     /// [`RunError::NoWeights`]; a damaged file.
     pub fn weights(&self, weights: Weights) -> Result<(PathBuf, File), RunError> {
-        let (name, hint) = match weights {
-            Weights::Best => {
-                let hint = format!("the run has not been validated yet; use {} last", Setting("weights"));
-                ("best.safetensors", hint)
-            }
-            Weights::Last => ("checkpoint.safetensors", "the run has written no checkpoint yet".to_owned()),
+        let name = match weights {
+            Weights::Best => "best.safetensors",
+            Weights::Last => "checkpoint.safetensors",
         };
         let path = match self.forecaster().filter(|f| f.ridge.is_some()) {
             Some(f) => self.path.join(weights_name(f.network)),
             None => self.path.join(name),
         };
         if !path.exists() {
-            return Err(RunError::NoWeights { path, hint });
+            return Err(RunError::NoWeights { path, weights });
         }
         let file = File::read(&path)?;
         Ok((path, file))

@@ -2,10 +2,10 @@
 
 use super::device::Device;
 use super::kinds::{Precision, Synthetic};
-use super::network::{NetworkOptions, has_statistics};
-use super::on_device::check_threads;
+use super::network::has_statistics;
 use super::presets::{Preset, Recipe};
 use super::settings::{Settings, SettingsError};
+use super::words::Text;
 use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
 use crate::data::{Calendar, Covariates, Fill, Panel, Purpose, ReadOptions, Split, TokenData};
@@ -82,13 +82,11 @@ pub struct Resolved {
     /// Whether the data has no room for a window that tests, so that no network is trained.
     pub untested: bool,
     /// What of these follows from the data and has to be known, a sentence each.
-    pub notes: Vec<String>,
+    pub notes: Vec<Text>,
 }
 
 /// Above this many steps the table of learning rates alone would fill the memory.
 pub(super) const MAX_STEPS: usize = 100_000_000;
-/// Above this many rows, columns or windows a size is mistyped.
-const MOST: usize = 1 << 24;
 
 /// Quantiles of a distribution that are forecast where none are asked for.
 const LEVELS: [f64; 3] = [0.1, 0.5, 0.9];
@@ -99,11 +97,13 @@ const LEVELS: [f64; 3] = [0.1, 0.5, 0.9];
 /// [`SettingsError::Range`].
 pub fn interval_levels(levels: &[f64]) -> Result<(), SettingsError> {
     let text = || levels.iter().map(|l| format!("{l}")).collect::<Vec<_>>().join(",");
-    let refused =
-        |rule: &str| Err(SettingsError::Range { key: "--interval", value: text(), rule: rule.to_owned() });
+    let refused = |rule: &'static str| {
+        let setting = Text::setting("interval");
+        Err(SettingsError::Range { setting, value: text(), rule: rule.into() })
+    };
     match levels {
         all if all.iter().any(|l| !(0.0 < *l && *l < 100.0)) => {
-            refused("levels are percent, above 0 and below 100, as in --interval 80,95")
+            refused("levels are percent, above 0 and below 100, as in {interval 80,95}")
         }
         all if all.iter().any(|l| *l < 1.0) => refused("levels are percent: write 80, not 0.8"),
         all if all.iter().enumerate().any(|(i, l)| all[..i].contains(l)) => refused("a level is given twice"),
@@ -117,7 +117,7 @@ impl Settings {
     /// # Errors
     /// The first setting that is out of range or contradicts another, by name.
     pub fn resolve(&self) -> Result<Resolved, RunError> {
-        self.check_sizes()?;
+        self.check_ranges()?;
         let (model, preset) = self.preset()?;
         let source = self.source(model)?;
         let recipe = &preset.recipe;
@@ -125,16 +125,14 @@ impl Settings {
         let network = self.network(model, preset, training.loss.parameters())?;
         has_statistics(model, &network, &training)?;
         if !training.loss.levels().is_empty() && network.predicts() == Predicts::Value {
-            let (first, second) = ("--quantiles".to_owned(), format!("--model {}", model.name()));
-            let why = "it predicts one value for a window; leave one of them out".to_owned();
-            return Err(SettingsError::Conflict { first, second, why }.into());
+            let why = "it predicts one value for a window; leave one of them out";
+            return Err(with_model("{quantiles}", model, why).into());
         }
         if let Some(levels) = self.interval.as_deref() {
             interval_levels(levels)?;
             if !network.forecasts() {
-                let (first, second) = ("--interval".to_owned(), format!("--model {}", model.name()));
-                let why = "it forecasts no rows of a series; leave one of them out".to_owned();
-                return Err(SettingsError::Conflict { first, second, why }.into());
+                let why = "it forecasts no rows of a series; leave one of them out";
+                return Err(with_model("{interval}", model, why).into());
             }
         }
         // The default recipe validates several times in a given number of steps; presets do it once, at the end.
@@ -143,17 +141,15 @@ impl Settings {
         if let (Some(n), Some(steps), true) =
             (self.patience.filter(|&n| n > 0), self.max_steps, validated_once)
         {
-            let (first, second) = (format!("--patience {n}"), format!("--max-steps {steps}"));
-            let why = "a run of so many steps is validated once, at its end; use --epochs".to_owned();
-            return Err(SettingsError::Conflict { first, second, why }.into());
+            let why = "a run of so many steps is validated once, at its end; use {epochs}";
+            return Err(conflict(Text::given("patience", n), Text::given("max_steps", steps), why).into());
         }
         let split: Split = self.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
         let split = split.with_horizon(network.horizon());
-        let period = at_least_1("--period", self.period.unwrap_or(24))?;
-        let log_every = at_least_1("--log-every", self.log_every.unwrap_or(50))?;
+        let period = self.period.unwrap_or(24);
+        let log_every = self.log_every.unwrap_or(50);
         let mut checkpoint = CheckpointEvery::default();
-        checkpoint.steps =
-            at_least_1("--checkpoint-every", self.checkpoint_every.unwrap_or(checkpoint.steps))?;
+        checkpoint.steps = self.checkpoint_every.unwrap_or(checkpoint.steps);
         let mut settings = self.clone();
         settings.version = Some(Settings::VERSION);
         settings.fill_in(model, preset, &network, &training, &source);
@@ -178,24 +174,6 @@ impl Settings {
         })
     }
 
-    /// Refuses sizes that are mistyped.
-    fn check_sizes(&self) -> Result<(), SettingsError> {
-        let sizes = [
-            ("--context", self.context),
-            ("--horizon", self.horizon),
-            ("--batch", self.batch),
-            ("--channels", self.channels),
-            ("--period", self.period),
-        ];
-        for (key, size) in sizes {
-            if let Some(n) = size.filter(|n| *n > MOST) {
-                let rule = format!("it must be at most {MOST}");
-                return Err(SettingsError::Range { key, value: n.to_string(), rule });
-            }
-        }
-        self.network.as_ref().map_or(Ok(()), NetworkOptions::check_sizes)
-    }
-
     fn preset(&self) -> Result<(ModelKind, &'static Preset), SettingsError> {
         let generated = match self.synthetic {
             Some(Synthetic::Walk) => Some(ModelKind::WindowRegressor),
@@ -215,63 +193,41 @@ impl Settings {
         match self.model {
             Some(model) if preset.is_auto() && model.config().forecasts() => Ok((model, preset)),
             Some(model) if model != preset.kind() => Err(SettingsError::Conflict {
-                first: format!("--model {}", model.name()),
-                second: format!("--preset {}", preset.name),
-                why: format!("that preset is a {}; leave one of them out", preset.kind().name()),
+                first: Text::given("model", model.name()),
+                second: Text::given("preset", preset.name),
+                why: format!("that preset is a {}; leave one of them out", preset.kind().name()).into(),
             }),
             Some(_) | None => Ok((preset.kind(), preset)),
         }
     }
 
-    /// Settings of files with series, and whether they are given.
-    fn of_series(&self) -> [(&'static str, bool); 10] {
-        [
-            ("--series-id", self.series_id.is_some()),
-            ("--date-column", self.date_column.is_some()),
-            ("--date-format", self.date_format.is_some()),
-            ("--separator", self.separator.is_some()),
-            ("--decimal", self.decimal.is_some()),
-            ("--thousands", self.thousands.is_some()),
-            ("--fill", self.fill.is_some()),
-            ("--fill-gaps", self.fill_gaps.is_some()),
-            ("--static", self.fixed.is_some()),
-            ("--categorical", self.categorical.is_some()),
-        ]
+    /// The first setting of how files of series are read that is given.
+    fn of_files(&self) -> Option<&'static str> {
+        self.given().find(|setting| setting.facts.of_files).map(|setting| setting.name)
+    }
+
+    /// The first of some settings that is given.
+    fn first_of(&self, names: &[&'static str]) -> Option<&'static str> {
+        names.iter().copied().find(|name| self.is_given(name))
     }
 
     fn source(&self, model: ModelKind) -> Result<Source, RunError> {
-        let conflict = |first: &str, second: String, why: &str| SettingsError::Conflict {
-            first: first.to_owned(),
-            second,
-            why: why.to_owned(),
-        };
-        if model == ModelKind::CrossAsset {
-            let others = [
-                ("--columns", self.columns.is_some()),
-                ("--target", self.target.is_some()),
-                ("--channels", self.channels.is_some()),
-                ("--known-future", self.known_future.is_some()),
-                ("--calendar", self.calendar.is_some()),
-            ];
-            let mut others = self.of_series().into_iter().chain(others);
-            if let Some((name, _)) = others.find(|(_, given)| *given) {
+        let labelled = model.config().reads() == Reads::Labelled;
+        if model.config().tokens().is_some() {
+            let others = ["columns", "target", "channels", "known_future", "calendar"];
+            if let Some(name) = self.of_files().or_else(|| self.first_of(&others)) {
                 let why = "it belongs to series, and this model reads samples of tokens; leave it out";
-                return Err(conflict(name, "--model cross-asset".to_owned(), why).into());
+                return Err(conflict(Text::setting(name), Text::given("model", model.name()), why).into());
             }
         }
         if let Some(super::settings::OneOrMore(paths)) = &self.data {
-            let given = [
-                ("--synthetic", self.synthetic.is_some()),
-                ("--samples", self.samples.is_some()),
-                ("--channels", self.channels.is_some()),
-            ];
-            if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
-                let why = "it sizes generated data; leave it out (--columns chooses columns of the file)";
-                return Err(conflict(name, "--data".to_owned(), why).into());
+            if let Some(name) = self.first_of(&["synthetic", "samples", "channels"]) {
+                let why = "it sizes generated data; leave it out ({columns} chooses columns of the file)";
+                return Err(conflict(Text::setting(name), "{data}", why).into());
             }
-            if model == ModelKind::WindowRegressor {
-                let why = "a CSV has no labels of windows; use --synthetic walk";
-                return Err(conflict("--model window-regressor", "--data".to_owned(), why).into());
+            if labelled {
+                let why = "a CSV has no labels of windows; use {synthetic walk}";
+                return Err(conflict(Text::given("model", model.name()), "{data}", why).into());
             }
             let fill = self.fill.as_deref().map(str::parse::<Fill>).transpose()?;
             let read = ReadOptions {
@@ -297,50 +253,47 @@ impl Settings {
             };
             return Ok(Source::Files { paths: paths.clone(), read: Box::new(read) });
         }
-        let columns = ("--columns", self.columns.is_some() && self.scaler.is_none());
-        if let Some((name, _)) = self.of_series().into_iter().chain([columns]).find(|(_, given)| *given) {
-            return Err(
-                conflict(name, "generated data".to_owned(), "it belongs to a file; give --data too").into()
-            );
+        // A run of generated data lists its columns too.
+        let columns = self.scaler.is_none().then(|| self.first_of(&["columns"])).flatten();
+        if let Some(name) = self.of_files().or(columns) {
+            let why = "it belongs to a file; give {data} too";
+            return Err(conflict(Text::setting(name), "generated data", why).into());
         }
-        let covariates = self.covariates();
-        if model == ModelKind::WindowRegressor && covariates != Covariates::default() {
+        if labelled && self.covariates() != Covariates::default() {
             let why = "it predicts the label of a window and has no covariates; leave them out";
-            return Err(conflict("covariates", "--model window-regressor".to_owned(), why).into());
+            return Err(with_model("covariates", model, why).into());
         }
-        if self.target.is_some() && model == ModelKind::WindowRegressor {
+        if labelled && self.target.is_some() {
             let why = "it predicts the label of a window, no column; leave it out";
-            return Err(conflict("--target", "--model window-regressor".to_owned(), why).into());
+            return Err(with_model("{target}", model, why).into());
         }
-        let size = |key, given: Option<usize>, default| at_least_1(key, given.unwrap_or(default));
         let reads = model.config().reads();
-        let refused = |made: Synthetic, why: &str| {
-            let (model, made) = (format!("--model {}", model.name()), made.name());
-            Err(conflict(&model, format!("--synthetic {made}"), why).into())
+        let refused = |made: Synthetic, why: &'static str| {
+            let model = Text::given("model", model.name());
+            Err(conflict(model, Text::given("synthetic", made.name()), why).into())
         };
         match (reads, self.synthetic) {
-            (Reads::EachColumn | Reads::Together(_), None | Some(Synthetic::Demo)) => Ok(Source::Demo {
-                rows: size("--samples", self.samples, 6000)?,
-                channels: size("--channels", self.channels, 7)?,
-            }),
+            (Reads::EachColumn | Reads::Together(_), None | Some(Synthetic::Demo)) => {
+                Ok(Source::Demo { rows: self.samples.unwrap_or(6000), channels: self.channels.unwrap_or(7) })
+            }
             (Reads::Labelled, None | Some(Synthetic::Walk)) => Ok(Source::Walk {
-                samples: size("--samples", self.samples, 5000)?,
-                channels: size("--channels", self.channels, 10)?,
+                samples: self.samples.unwrap_or(5000),
+                channels: self.channels.unwrap_or(10),
             }),
             (Reads::Tokens(_), None | Some(Synthetic::Assets)) => {
-                Ok(Source::Assets { samples: size("--samples", self.samples, 23_441)? })
+                Ok(Source::Assets { samples: self.samples.unwrap_or(23_441) })
             }
             (_, Some(made @ Synthetic::Walk)) => {
-                refused(made, "walks have one label each and no future rows; use --model window-regressor")
+                refused(made, "walks have one label each and no future rows; use {model window-regressor}")
             }
             (_, Some(made @ Synthetic::Assets)) => {
-                refused(made, "the samples have classes and no rows in time; use --model cross-asset")
+                refused(made, "the samples have classes and no rows in time; use {model cross-asset}")
             }
             (Reads::Labelled, Some(made @ Synthetic::Demo)) => {
-                refused(made, "the series has no labels of windows; use --synthetic walk")
+                refused(made, "the series has no labels of windows; use {synthetic walk}")
             }
             (Reads::Tokens(_), Some(made @ Synthetic::Demo)) => {
-                refused(made, "the series has no classes; use --synthetic assets")
+                refused(made, "the series has no classes; use {synthetic assets}")
             }
         }
     }
@@ -355,25 +308,20 @@ impl Settings {
 
     /// What is minimised.
     fn loss(&self, model: ModelKind) -> Result<Loss, SettingsError> {
-        let conflict = |first: &str, second: &str, why: &str| SettingsError::Conflict {
-            first: first.to_owned(),
-            second: second.to_owned(),
-            why: why.to_owned(),
-        };
         if self.huber_delta.is_some() && self.loss.as_deref() != Some("huber") {
-            let why = "it belongs to that loss; give --loss huber, or leave it out";
-            return Err(conflict("--huber-delta", "another loss than huber", why));
+            let why = "it belongs to that loss; give {loss huber}, or leave it out";
+            return Err(conflict("{huber_delta}", "another loss than huber", why));
         }
-        match (model, self.loss.as_deref(), &self.quantiles) {
-            (ModelKind::CrossAsset, None | Some("cross-entropy"), None) => return Ok(Loss::CrossEntropy),
-            (ModelKind::CrossAsset, loss, _) => {
-                let first = loss.map_or_else(|| "--quantiles".to_owned(), |loss| format!("--loss {loss}"));
+        let given = || self.loss.as_ref().map_or("{quantiles}".into(), |loss| Text::given("loss", loss));
+        match (model.config().predicts(), self.loss.as_deref(), &self.quantiles) {
+            (Predicts::Classes(_), None | Some("cross-entropy"), None) => return Ok(Loss::CrossEntropy),
+            (Predicts::Classes(_), ..) => {
                 let why = "it predicts classes, by the cross-entropy; leave it out";
-                return Err(conflict(&first, "--model cross-asset", why));
+                return Err(with_model(given(), model, why));
             }
             (_, Some("cross-entropy"), _) => {
-                let why = "it is of classes; use --model cross-asset";
-                return Err(conflict("--loss cross-entropy", &format!("--model {}", model.name()), why));
+                let why = "it is of classes; use {model cross-asset}";
+                return Err(with_model(given(), model, why));
             }
             _ => {}
         }
@@ -387,39 +335,30 @@ impl Settings {
         if let Some(family) = family {
             let levels = self.quantiles.clone().unwrap_or_else(|| LEVELS.to_vec());
             if levels.is_empty() || !ascending(&levels) {
-                let rule = "they must be between 0 and 1, ascending".to_owned();
-                return Err(SettingsError::Range { key: "--quantiles", value: text(&levels), rule });
+                let rule = "they must be between 0 and 1, ascending";
+                return Err(out_of_range("quantiles", text(&levels), rule));
             }
             return Ok(Loss::Distribution(family, levels));
         }
         if let Some(levels) = &self.quantiles {
             if self.loss.as_deref().is_some_and(|loss| loss != "quantile") {
                 let why = "quantiles are trained by the quantile loss; leave one of them out";
-                return Err(conflict(
-                    "--quantiles",
-                    &format!("--loss {}", self.loss.as_deref().unwrap_or("")),
-                    why,
-                ));
+                return Err(conflict("{quantiles}", given(), why));
             }
             if !(ascending(levels) && levels.contains(&0.5)) {
-                let value = text(levels);
                 let rule =
-                    "they must be between 0 and 1, ascending, with 0.5 (the point forecast) among them"
-                        .to_owned();
-                return Err(SettingsError::Range { key: "--quantiles", value, rule });
+                    "they must be between 0 and 1, ascending, with 0.5 (the point forecast) among them";
+                return Err(out_of_range("quantiles", text(levels), rule));
             }
             return Ok(Loss::Quantile(levels.clone()));
         }
         match self.loss.as_deref() {
             None | Some("mse") => Ok(Loss::Mse),
             Some("mae") => Ok(Loss::Mae),
-            Some("huber") => {
-                let delta = self.huber_delta.unwrap_or(1.0);
-                Ok(Loss::Huber(number("--huber-delta", delta, |x| x > 0.0, "it must be above 0")?))
-            }
+            Some("huber") => Ok(Loss::Huber(self.huber_delta.unwrap_or(1.0))),
             Some("quantile") => {
-                let why = "it needs levels; give them, as in --quantiles 0.1,0.5,0.9";
-                Err(conflict("--loss quantile", "no --quantiles", why))
+                let why = "it needs levels; give them, as in {quantiles 0.1,0.5,0.9}";
+                Err(conflict("{loss quantile}", Text::from("no {quantiles}"), why))
             }
             Some(other) => Err(SettingsError::Unknown {
                 key: "loss",
@@ -432,11 +371,8 @@ impl Settings {
 
     fn training(&self, model: ModelKind, recipe: &Recipe) -> Result<TrainingOptions, SettingsError> {
         if let (Some(epochs), Some(steps)) = (self.epochs, self.max_steps) {
-            return Err(SettingsError::Conflict {
-                first: format!("--epochs {epochs}"),
-                second: format!("--max-steps {steps}"),
-                why: "both say how long the run is; leave one of them out".to_owned(),
-            });
+            let why = "both say how long the run is; leave one of them out";
+            return Err(conflict(Text::given("epochs", epochs), Text::given("max_steps", steps), why));
         }
         let schedule = self.schedule.unwrap_or(recipe.schedule);
         let optimizer = self.optimizer.unwrap_or(recipe.optimizer);
@@ -446,55 +382,34 @@ impl Settings {
         let [first, second] = self.betas.unwrap_or([first, usual.second]);
         let same = optimizer == recipe.optimizer;
         let decay = if same { recipe.weight_decay } else { optimizer.weight_decay() };
-        let clip = number(
-            "--clip",
-            self.clip.unwrap_or(recipe.clip.unwrap_or(0.0)),
-            |x| x >= 0.0,
-            "it must be at least 0 (0 clips nothing)",
-        )?;
-        let beta =
-            |x| number("--betas", x, |x| (0.0..1.0).contains(&x), "each must be at least 0 and below 1");
-        let seed = self.seed.unwrap_or(2021);
-        if i64::try_from(seed).is_err() {
-            let rule = "it must be at most 9223372036854775807".to_owned();
-            return Err(SettingsError::Range { key: "--seed", value: seed.to_string(), rule });
-        }
-        check_threads(self.threads)?;
+        let clip = self.clip.unwrap_or(recipe.clip.unwrap_or(0.0));
         let draws = self.draws.unwrap_or(recipe.draws);
         if draws == Draws::PyTorch && model != ModelKind::Dlinear {
-            return Err(SettingsError::Conflict {
-                first: "--draws pytorch".to_owned(),
-                second: format!("--model {}", model.name()),
-                why: "only dlinear's layers are drawn there as they are here; leave it out".to_owned(),
-            });
+            let why = "only dlinear's layers are drawn there as they are here; leave it out";
+            return Err(with_model("{draws pytorch}", model, why));
         }
         let (dtype, products) = self.dtype.unwrap_or(Precision::F32).parts();
-        let batch = at_least_1("--batch", self.batch.unwrap_or(recipe.batch))?;
-        let accumulate = at_least_1("--accumulate", self.accumulate.unwrap_or(1))?;
-        divides(accumulate, batch, &format!("--batch {batch}"))?;
+        let batch = self.batch.unwrap_or(recipe.batch);
+        let accumulate = self.accumulate.unwrap_or(1);
+        divides(accumulate, batch, Text::given("batch", batch))?;
         Ok(TrainingOptions {
             batch,
             accumulate,
-            epochs: at_least_1("--epochs", self.epochs.unwrap_or(recipe.epochs))?,
-            max_steps: self.max_steps.map(|n| at_least_1("--max-steps", n)).transpose()?,
-            lr: number("--lr", self.lr.unwrap_or(recipe.lr), |x| x > 0.0, "it must be above 0")?,
+            epochs: self.epochs.unwrap_or(recipe.epochs),
+            max_steps: self.max_steps,
+            lr: self.lr.unwrap_or(recipe.lr),
             schedule,
             optimizer,
-            betas: Betas { first: beta(first)?, second: beta(second)? },
+            betas: Betas { first, second },
             shard_optimizer: self.shard_optimizer.unwrap_or(false),
             sync_batch_norm: self.sync_batch_norm.unwrap_or(false),
             rank_order: self.rank_order.unwrap_or(false),
             average: None,
-            weight_decay: number(
-                "--weight-decay",
-                self.weight_decay.unwrap_or(decay),
-                |x| x >= 0.0,
-                "it must be at least 0",
-            )?,
+            weight_decay: self.weight_decay.unwrap_or(decay),
             clip: (clip > 0.0).then_some(clip),
             dtype,
             products,
-            seed,
+            seed: self.seed.unwrap_or(2021),
             order: self.order.unwrap_or(Order::Shuffle),
             draws,
             loss: self.loss(model)?,
@@ -572,35 +487,25 @@ impl Settings {
     }
 }
 
+/// Two settings that exclude each other.
+fn conflict(first: impl Into<Text>, second: impl Into<Text>, why: impl Into<Text>) -> SettingsError {
+    SettingsError::Conflict { first: first.into(), second: second.into(), why: why.into() }
+}
+
+/// A setting that a model has no use for.
+fn with_model(first: impl Into<Text>, model: ModelKind, why: &'static str) -> SettingsError {
+    conflict(first, Text::given("model", model.name()), why)
+}
+
+fn out_of_range(setting: &'static str, value: String, rule: &'static str) -> SettingsError {
+    SettingsError::Range { setting: Text::setting(setting), value, rule: rule.into() }
+}
+
 /// Checks that a batch can be cut into so many micro-batches of one size.
-pub(super) fn divides(accumulate: usize, batch: usize, said: &str) -> Result<(), SettingsError> {
+pub(super) fn divides(accumulate: usize, batch: usize, second: Text) -> Result<(), SettingsError> {
     if batch.is_multiple_of(accumulate) {
         return Ok(());
     }
-    Err(SettingsError::Conflict {
-        first: format!("--accumulate {accumulate}"),
-        second: said.to_owned(),
-        why: "a batch is cut into micro-batches of one size; give a divisor of it".to_owned(),
-    })
-}
-
-fn at_least_1(key: &'static str, n: usize) -> Result<usize, SettingsError> {
-    if n == 0 {
-        Err(SettingsError::Range { key, value: n.to_string(), rule: "it must be at least 1".to_owned() })
-    } else {
-        Ok(n)
-    }
-}
-
-fn number(
-    key: &'static str,
-    x: f64,
-    good: impl Fn(f64) -> bool,
-    rule: &'static str,
-) -> Result<f64, SettingsError> {
-    if x.is_finite() && good(x) {
-        Ok(x)
-    } else {
-        Err(SettingsError::Range { key, value: format!("{x:?}"), rule: rule.to_owned() })
-    }
+    let why = "a batch is cut into micro-batches of one size; give a divisor of it";
+    Err(conflict(Text::given("accumulate", accumulate), second, why))
 }

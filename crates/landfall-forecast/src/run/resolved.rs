@@ -4,6 +4,7 @@ use super::RunError;
 use super::network::OF_SAMPLES;
 use super::resolve::{Data, MAX_STEPS, Resolved, Source, divides};
 use super::settings::{OneOrMore, ScalerTable, SettingsError};
+use super::words::Text;
 use crate::data::synthetic;
 use crate::data::{
     Calendar, Covariates, DataError, Known, Member, Panel, Scaler, Scaling, Segment, TokenData, TokenError,
@@ -125,9 +126,9 @@ impl Resolved {
             let given = network.get_or_insert(what, found);
             if given != found {
                 return Err(SettingsError::Conflict {
-                    first: format!("[network] {what} = {given}"),
-                    second: data.source.clone(),
-                    why: format!("it has {found}; correct the number, or leave it out"),
+                    first: Text::option(what, Some(given.to_string())),
+                    second: data.source.clone().into(),
+                    why: format!("it has {found}; correct the number, or leave it out").into(),
                 }
                 .into());
             }
@@ -147,9 +148,12 @@ impl Resolved {
 
     fn reads_no_tokens(&self) -> RunError {
         let preset = self.settings.preset.as_deref().unwrap_or_default();
-        let (first, second) = ("samples of tokens".to_owned(), format!("--preset {preset}"));
-        let why = "only a cross-asset reads them; give --model cross-asset".to_owned();
-        SettingsError::Conflict { first, second, why }.into()
+        SettingsError::Conflict {
+            first: "samples of tokens".into(),
+            second: Text::given("preset", preset),
+            why: "only a cross-asset reads them; give {model cross-asset}".into(),
+        }
+        .into()
     }
 
     /// Numbers of columns to forecast and of covariates; none where the model does not tell them apart.
@@ -207,17 +211,17 @@ impl Resolved {
         let per_epoch = (windows / self.training.batch.min(windows).max(1)).max(1);
         let steps = self.training.max_steps.unwrap_or(self.training.epochs.saturating_mul(per_epoch));
         if steps > MAX_STEPS {
-            let key = if self.training.max_steps.is_some() { "--max-steps" } else { "--epochs" };
+            let setting = if self.training.max_steps.is_some() { "max_steps" } else { "epochs" };
             let value = self.training.max_steps.unwrap_or(self.training.epochs).to_string();
             return Err(SettingsError::Range {
-                key,
+                setting: Text::setting(setting),
                 value,
-                rule: "a run has at most 100,000,000 steps; give fewer".to_owned(),
+                rule: "a run has at most 100,000,000 steps; give fewer".into(),
             }
             .into());
         }
         let batch = self.training.batch.min(windows).max(1);
-        divides(self.training.accumulate, batch, &format!("a batch of all {batch} training windows"))?;
+        divides(self.training.accumulate, batch, format!("a batch of all {batch} training windows").into())?;
         let (context, horizon) = (self.network.context(), self.network.predicts().values());
         let training = TrainingOptions { products: self.products(engine.device())?, ..self.training.clone() };
         let engine = match &self.settings.kernels {
@@ -242,9 +246,9 @@ impl Resolved {
     fn products(&self, device: DeviceKind) -> Result<Products, SettingsError> {
         match (self.training.products, device) {
             (Products::Tf32, DeviceKind::Cpu) => Err(SettingsError::Conflict {
-                first: "dtype tf32".to_owned(),
-                second: "device cpu".to_owned(),
-                why: "TF32 is for products on CUDA devices; use dtype f32 on the CPU".to_owned(),
+                first: "{dtype tf32}".into(),
+                second: "{device cpu}".into(),
+                why: "TF32 is for products on CUDA devices; use {dtype f32} on the CPU".into(),
             }),
             (_, DeviceKind::Null) => Ok(Products::Strict),
             (products, DeviceKind::Cpu | DeviceKind::Cuda(_)) => Ok(products),

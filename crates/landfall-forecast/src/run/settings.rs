@@ -1,10 +1,14 @@
 //! Settings of a run: the keys of a configuration file and of `config.toml` in a run directory.
 
+use super::declared::Arity::{Flag, List, ListOrNone, Repeated, Switch};
+use super::declared::Group::{Computing, Data, Model, Ranks, Training, Uncertainty};
+use super::declared::{Facts, Group, Range, Setting, SettingType, SettingValue, settings};
 use super::device::Device;
 use super::forecaster::Forecaster;
 use super::keywords::{meant, quoted};
 use super::kinds::{Precision, Synthetic};
 use super::network::NetworkOptions;
+use super::words::{Keys, Text, Wording};
 use crate::data::with_nearest;
 use crate::data::{Calendar, Covariates, Scaler, TokenNames};
 use crate::files::read_text;
@@ -17,33 +21,72 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// Why settings are refused.
-#[derive(Debug, thiserror::Error)]
+/// Why settings are refused. The texts mention settings, which [`SettingsError::worded`] writes as a door does.
+#[derive(Debug)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum SettingsError {
-    #[error("{}: cannot be read ({why}); check the path and its permissions", .path.display())]
     Read { path: PathBuf, why: std::io::Error },
-    #[error("{}:{line}: {message}; correct the line", .path.display())]
     Toml { path: PathBuf, line: usize, message: String },
-    #[error("settings cannot be written as TOML: {0}")]
     Unwritable(String),
-    #[error("{}: written in version {found} of the format, and this program reads up to {known}; use a newer landfall", .path.display())]
     Version { path: PathBuf, found: u32, known: u32 },
-    #[error("{key}: {why}")]
     Keyword { key: String, why: String },
-    #[error("{key} {value}: {rule}")]
-    Range { key: &'static str, value: String, rule: String },
-    #[error("unknown {key} `{value}`; {}choose from {known}", meant(.value, &.known.split(", ").collect::<Vec<_>>()))]
+    Range { setting: Text, value: String, rule: Text },
     Unknown { key: &'static str, value: String, known: String },
-    #[error("{first} and {second}: {why}")]
-    Conflict { first: String, second: String, why: String },
-    #[error("{0}")]
+    Conflict { first: Text, second: Text, why: Text },
     Network(String),
-    #[error("no parameter's name contains `{pattern}`, so it freezes none; one of the names is {example}")]
     FreezesNone { pattern: String, example: String },
-    #[error("every parameter is frozen, so there is nothing to train; freeze fewer")]
     AllFrozen,
+}
+
+impl SettingsError {
+    /// The error with settings as a door writes them.
+    #[must_use]
+    pub fn worded(&self, door: &dyn Wording) -> String {
+        match self {
+            Self::Read { path, why } => {
+                format!("{}: cannot be read ({why}); check the path and its permissions", path.display())
+            }
+            Self::Toml { path, line, message } => {
+                format!("{}:{line}: {message}; correct the line", path.display())
+            }
+            Self::Unwritable(why) => format!("settings cannot be written as TOML: {why}"),
+            Self::Version { path, found, known } => format!(
+                "{}: written in version {found} of the format, and this program reads up to {known}; use a newer landfall",
+                path.display()
+            ),
+            Self::Keyword { key, why } => format!("{key}: {why}"),
+            Self::Range { setting, value, rule } => {
+                format!("{} {value}: {}", setting.worded(door), rule.worded(door))
+            }
+            Self::Unknown { key, value, known } => {
+                let meant = meant(value, &known.split(", ").collect::<Vec<_>>());
+                format!("unknown {key} `{value}`; {meant}choose from {known}")
+            }
+            Self::Conflict { first, second, why } => {
+                format!("{} and {}: {}", first.worded(door), second.worded(door), why.worded(door))
+            }
+            Self::Network(why) => why.clone(),
+            Self::FreezesNone { pattern, example } => format!(
+                "no parameter's name contains `{pattern}`, so it freezes none; one of the names is {example}"
+            ),
+            Self::AllFrozen => {
+                "every parameter is frozen, so there is nothing to train; freeze fewer".to_owned()
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.worded(&Keys))
+    }
+}
+
+impl std::error::Error for SettingsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let Self::Read { why, .. } = self { Some(why) } else { None }
+    }
 }
 
 /// Mean and standard deviation of each column of a series, fit on its training rows. A run writes one for each series,
@@ -117,158 +160,137 @@ impl<T> From<OneOrMore<T>> for Written<T> {
     }
 }
 
-/// Every setting, none of them required: what is left out comes from the preset's recipe.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Settings {
+settings! {
     /// Version of the format of a run directory; none in a file that a person writes, or of the first program.
-    pub version: Option<u32>,
-    /// CSV files.
-    pub data: Option<Files>,
-    /// What separates the fields of a row; found in the file if left out.
-    pub separator: Option<char>,
-    /// The decimal mark of numbers, `.` or `,`; found in the file if left out.
-    pub decimal: Option<char>,
-    /// What groups thousands: `.`, `,`, a blank or an apostrophe; found in the file if left out.
-    pub thousands: Option<char>,
-    /// The columns that hold the date; found in the file if left out.
-    pub date_column: Option<Names>,
-    /// How dates are written, in the notation of `strftime`; found in the file if left out.
-    pub date_format: Option<String>,
-    /// How the dates of the data advance, such as `daily`; a run writes it, and reads data of no other frequency.
-    pub frequency: Option<Names>,
-    /// The columns that name the series that a row belongs to; found where a date has several rows if left out.
-    pub series_id: Option<Names>,
-    /// Columns of them, all of numbers if left out.
-    pub columns: Option<Vec<String>>,
-    /// Columns to forecast, all if left out; the others are inputs only.
-    pub target: Option<Vec<String>>,
-    /// Columns whose values are known in the rows to be forecast.
-    pub known_future: Option<Names>,
-    /// Columns with one value for each series.
-    #[serde(rename = "static")]
-    pub fixed: Option<Names>,
-    /// Columns whose values are names.
-    pub categorical: Option<Names>,
-    /// Features of the dates that are covariates; empty for those that suit the frequency.
-    pub calendar: Option<Vec<Calendar>>,
-    /// What fills missing values: `previous`, `linear` or `zero`.
-    pub fill: Option<String>,
-    /// Whether rows are inserted where the dates skip some, however many.
-    pub fill_gaps: Option<bool>,
-    /// Generated data instead of a file.
-    pub synthetic: Option<Synthetic>,
-    /// Rows of the generated series, or number of generated windows.
-    pub samples: Option<usize>,
-    /// Columns of the generated data.
-    pub channels: Option<usize>,
-    /// Kind of model.
-    pub model: Option<ModelKind>,
-    /// Named sizes and recipe.
-    pub preset: Option<String>,
-    /// Rows of history.
-    pub context: Option<usize>,
-    /// Rows predicted.
-    pub horizon: Option<usize>,
-    /// `ett`, or shares of training, validation and test rows.
-    pub split: Option<String>,
-    /// Seasonal period in rows; found in the data if left out.
-    pub period: Option<usize>,
-    /// Passes over the training windows.
-    pub epochs: Option<usize>,
-    /// Updates in all, instead of epochs.
-    pub max_steps: Option<usize>,
-    /// Windows of a batch.
-    pub batch: Option<usize>,
-    /// Micro-batches that a batch is cut into.
-    pub accumulate: Option<usize>,
+    version: u32 => Facts::by_run();
+    /// CSV with a header and one row per time step, or per time step and series. Repeat for more series.
+    data: Files => Facts::of(Data, "F.csv")
+        .arity(Repeated).unhashed().drops(&["synthetic", "samples", "channels"]);
+    /// Field separator; " " for runs of blanks, \t for a tab [default: detected].
+    separator: char => Facts::of(Data, "C").of_files().unhashed();
+    /// Decimal mark of numbers: . or , [default: detected; a later file of the run is read by the same].
+    decimal: char => Facts::of(Data, "C").of_files().unhashed().range(Range::Characters(&['.', ',']));
+    /// Separator of thousands: . , " " or ' [default: detected].
+    thousands: char => Facts::of(Data, "C")
+        .of_files().unhashed().range(Range::Characters(&['.', ',', ' ', '\'']));
+    /// Date column, or columns such as year,month [default: detected].
+    date_column: Names => Facts::of(Data, "A,B").arity(List).of_files().unhashed();
+    /// Date format as in strftime (%d/%m/%Y %H:%M), or unix-s, unix-ms [default: detected].
+    date_format: String => Facts::of(Data, "FORMAT").of_files().unhashed();
+    /// How the dates of the data advance, such as daily: a run reads data of no other frequency.
+    frequency: Names => Facts::by_run();
+    /// Column that names the series of each row, or columns [default: detected where a date has several rows].
+    series_id: Names => Facts::of(Data, "A,B").arity(List).of_files().unhashed();
+    /// Columns to use, in this order [default: all numeric columns].
+    columns: Vec<String> => Facts::of(Data, "A,B").arity(List).unhashed();
+    /// Columns to forecast; the others are inputs only [default: all].
+    target: Vec<String> => Facts::of(Data, "A,B").arity(List);
+    /// Columns whose values are known in the rows to forecast, such as prices or promotions.
+    known_future: Names => Facts::of(Group::Covariates, "A,B").arity(List);
+    /// Columns with one value for each series, such as a size or a region.
+    fixed as "static": Names => Facts::of(Group::Covariates, "A,B").arity(List).of_files();
+    /// Columns whose values are names: each name becomes a column of 0 and 1. At most 64 names.
+    categorical: Names => Facts::of(Group::Covariates, "A,B").arity(List).of_files();
+    /// Features of the dates as covariates: those that suit the frequency, or some of minute, hour, weekday, day, day-of-year,
+    /// week, month, quarter.
+    calendar: Vec<Calendar> => Facts::of(Group::Covariates, "F,G").arity(ListOrNone);
+    /// Fill missing values: previous, linear or zero [default: linear; up to a third of skipped dates are inserted].
+    fill: String => Facts::named(Data).of_files();
+    /// Insert a row for every skipped date, filled as {fill} says.
+    fill_gaps: bool => Facts::named(Data).arity(Flag).of_files();
+    /// Generate data: demo (a series), walk (labelled windows) or assets (samples of tokens with classes).
+    synthetic: Synthetic => Facts::named(Data).drops(&[
+        "data", "columns", "fill", "fill_gaps", "series_id", "separator", "decimal", "thousands", "date_column", "date_format",
+    ]);
+    /// Number of generated rows, windows or samples.
+    samples: usize => Facts::of(Data, "N").positive();
+    /// Number of columns of generated data or of the plan.
+    channels: usize => Facts::of(Data, "N").size();
+    /// Kind of model: patchtst, dlinear or nlinear (the default recipe chooses among them), {models}.
+    model: ModelKind => Facts::named(Model).shapes();
+    /// Recipe: auto (sizes from the data, forecaster chosen by validation; the default but for plan), or a paper's: {presets}.
+    preset: String => Facts::named(Model).shapes();
+    /// Lookback window: rows that a forecast is made from.
+    context: usize => Facts::of(Model, "L").size().shapes();
+    /// Rows to forecast.
+    horizon: usize => Facts::of(Model, "H").size().shapes();
+    /// Shares of training, validation and test rows, or ett [default: 0.7,0.1,0.2].
+    split: String => Facts::named(Data);
+    /// Seasonal period in rows [default: from the dates and the data].
+    period: usize => Facts::of(Data, "N").size().unhashed();
+    /// Number of epochs.
+    epochs: usize => Facts::of(Training, "N").positive().resumable().drops(&["max_steps"]);
+    /// Stop after N optimizer steps.
+    max_steps: usize => Facts::of(Training, "N").positive().resumable().drops(&["epochs"]);
+    /// Batch size in windows.
+    batch: usize => Facts::of(Training, "B").size().shapes();
+    /// Gradient accumulation: split each batch into N micro-batches, which needs the memory of one [default: 1].
+    accumulate: usize => Facts::of(Training, "N").positive().shapes();
     /// Learning rate.
-    pub lr: Option<f64>,
-    /// How it changes.
-    pub schedule: Option<Schedule>,
-    /// Which optimizer.
-    pub optimizer: Option<OptimizerKind>,
-    /// Decay rates of its moments.
-    pub betas: Option<[f64; 2]>,
-    /// Weight decay.
-    pub weight_decay: Option<f64>,
-    /// Whether ranks that train together share out the optimizer's state; no result depends on it.
-    pub shard_optimizer: Option<bool>,
-    /// Whether a batch norm takes its statistics over the batch of all ranks that train together.
-    pub sync_batch_norm: Option<bool>,
-    /// Whether sums over the ranks that train together are taken in the order of the ranks, on GPUs too.
-    pub rank_order: Option<bool>,
-    /// Largest global gradient norm; 0 clips nothing.
-    pub clip: Option<f64>,
+    lr: f64 => Facts::of(Training, "X").range(Range::Above(0.0));
+    /// Learning rate schedule: constant, official, cosine, one-cycle or halving.
+    schedule: Schedule => Facts::named(Training);
+    /// Optimizer: adam, adamw, sgd or lion.
+    optimizer: OptimizerKind => Facts::named(Training);
+    /// Decay rates of the optimizer's two moments; with sgd the first is the momentum.
+    betas: [f64; 2] => Facts::of(Training, "B1,B2").range(Range::Share);
+    /// Weight decay of matrices [default: 0; 0.01 with {optimizer adamw} or lion].
+    weight_decay: f64 => Facts::of(Training, "X").range(Range::AtLeast(0.0));
+    /// Share out the optimizer's state: each process keeps and updates a part. Same results; {resume} may change it (=false).
+    shard_optimizer: bool => Facts::of(Ranks, "BOOL").arity(Switch).resumable().unhashed();
+    /// Batch norm over the batch of all processes, not over the part of each.
+    sync_batch_norm: bool => Facts::named(Ranks).arity(Flag);
+    /// Add the gradients of processes in their order, on GPUs too: the bytes of one process with {accumulate}.
+    rank_order: bool => Facts::named(Ranks).arity(Flag);
+    /// Clip the global gradient norm to X; 0 for no clipping.
+    clip: f64 => Facts::of(Training, "X").range(Range::AtLeast(0.0)).shapes();
     /// Dropout rate.
-    pub dropout: Option<f64>,
-    /// Dtype of arithmetic.
-    pub dtype: Option<Precision>,
-    /// Where to compute.
-    pub device: Option<Device>,
-    /// Where it computed last, for information; a run writes it.
-    pub computed_on: Option<Device>,
-    /// Threads of the processor.
-    pub threads: Option<usize>,
-    /// Seed of generated data, initial values, order and dropout.
-    pub seed: Option<u64>,
-    /// Order of the windows.
-    pub order: Option<Order>,
-    /// Where initial values and orders are drawn from.
-    pub draws: Option<Draws>,
-    /// Weights to start from.
-    pub init: Option<PathBuf>,
-    /// Parameters whose name contains one of these are not trained.
-    pub freeze: Option<Vec<String>>,
-    /// What is minimised: `mse`, `mae`, `huber`; `quantile` where quantiles are given; the negative log-likelihood of a distribution,
-    /// `normal`, `student-t` or `negative-binomial`; `cross-entropy` of classes.
-    pub loss: Option<String>,
-    /// Difference up to which the Huber loss is a square.
-    pub huber_delta: Option<f64>,
-    /// Levels of the quantiles to predict, ascending, 0.5 among them.
-    pub quantiles: Option<Vec<f64>>,
-    /// Levels of the prediction intervals, in percent.
-    pub interval: Option<Vec<f64>>,
-    /// Validations without a better one after which training ends; 0 for never.
-    pub patience: Option<usize>,
-    /// Steps between shown ones; the run directory has them all.
-    pub log_every: Option<usize>,
-    /// Steps between checkpoints; one a minute is written besides.
-    pub checkpoint_every: Option<usize>,
-    /// Options of the network.
-    pub network: Option<NetworkOptions>,
-    /// Tokens, classes and features of samples; a run writes them.
-    pub names: Option<TokenNames>,
+    dropout: f64 => Facts::of(Model, "X").shapes();
+    /// Precision: f32, f64, tf32 (GPU only), bf16 or f16. The last two keep weights, norms and losses in f32.
+    dtype: Precision => Facts::named(Training).shapes();
+    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda, cuda:N, or null (a dry run that computes nothing)
+    /// [default: auto].
+    device: Device => Facts::named(Computing).resumable().unhashed();
+    /// Where it computed last, for information.
+    computed_on: Device => Facts::by_run();
+    /// CPU threads; results do not depend on them.
+    threads: usize => Facts::of(Computing, "N").range(Range::Whole(1, 1024)).resumable().unhashed();
+    /// Seed of generated data, initial weights, shuffling and dropout.
+    seed: u64 => Facts::of(Training, "N").range(Range::Whole(0, i64::MAX as usize)).unhashed();
+    /// Order of the training windows: shuffle or sequential.
+    order: Order => Facts::named(Training);
+    /// Random generator: philox, or pytorch (matches torch.manual_seed) [default: the preset's, otherwise philox].
+    draws: Draws => Facts::named(Training);
+    /// Start from these weights: safetensors, a state dict of torch, or a directory of Hugging Face transformers.
+    init: PathBuf => Facts::of(Model, "W");
+    /// Freeze parameters whose name contains PATTERN. Repeat for more.
+    freeze: Vec<String> => Facts::of(Model, "PATTERN").arity(Repeated);
+    /// Loss: mse, mae or huber [default: mse]; normal, student-t or negative-binomial (counts) to predict a distribution;
+    /// cross-entropy for classes.
+    loss: String => Facts::named(Training);
+    /// Huber loss: largest error that is squared [default: 1].
+    huber_delta: f64 => Facts::of(Training, "X").range(Range::Above(0.0));
+    /// Forecast these quantiles: of the distribution [default: 0.1,0.5,0.9], or with the quantile loss (0.5 must be one).
+    quantiles: Vec<f64> => Facts::of(Uncertainty, "Q,Q").arity(List);
+    /// Prediction intervals of these levels in percent, as in 80,95: of the test windows, and of every later forecast.
+    interval: Vec<f64> => Facts::of(Uncertainty, "P,P").arity(List).unhashed();
+    /// Stop after N epochs without improvement of the validation error; 0 for never.
+    patience: usize => Facts::of(Training, "N");
+    /// Show every Nth step; metrics.jsonl has them all [default: 50].
+    log_every: usize => Facts::of(Computing, "N").positive().resumable().unhashed();
+    /// Write a checkpoint every N steps too; one is written every minute.
+    checkpoint_every: usize => Facts::of(Training, "N").positive().resumable().unhashed();
+    /// Options of the network, as its model declares them; over those of the preset.
+    network: NetworkOptions => Facts::named(Model);
+    /// Tokens, classes and features of samples.
+    names: TokenNames => Facts::by_run();
     /// Statistics of the columns, for each series; of the features, for each token.
-    pub scaler: Option<Vec<ScalerTable>>,
-    /// What validation chose; a run of the default recipe writes it.
-    pub forecaster: Option<Forecaster>,
-    /// Kernels that were tuned for its instructions; a run that was asked to tune writes them, and keeps them.
-    pub kernels: Option<Choices>,
+    scaler: Vec<ScalerTable> => Facts::by_run();
+    /// What validation chose, by the default recipe.
+    forecaster: Forecaster => Facts::by_run();
+    /// Kernels that were tuned for its instructions; a run that was asked to tune keeps them.
+    kernels: Choices => Facts::by_run();
 }
-
-/// What a resumed run may change.
-const CHANGEABLE: [&str; 7] =
-    ["epochs", "max-steps", "log-every", "checkpoint-every", "device", "threads", "shard-optimizer"];
-
-/// Settings that exclude each other: the one that is given drops the other one from the file below it.
-const EXCLUSIVE: [(&str, &str); 15] = [
-    ("epochs", "max-steps"),
-    ("max-steps", "epochs"),
-    ("data", "synthetic"),
-    ("data", "samples"),
-    ("data", "channels"),
-    ("synthetic", "data"),
-    ("synthetic", "columns"),
-    ("synthetic", "fill"),
-    ("synthetic", "fill-gaps"),
-    ("synthetic", "series-id"),
-    ("synthetic", "separator"),
-    ("synthetic", "decimal"),
-    ("synthetic", "thousands"),
-    ("synthetic", "date-column"),
-    ("synthetic", "date-format"),
-];
 
 /// A setting's value by the name that it has in a file, in letters of any case.
 ///
@@ -328,65 +350,61 @@ impl Settings {
     /// Version of the format of run directories that this program writes, and the newest that it reads.
     pub const VERSION: u32 = 1;
 
-    fn table(&self) -> Result<toml::Table, SettingsError> {
-        toml::Table::try_from(self).map_err(|e| SettingsError::Unwritable(e.to_string().replace('\n', " ")))
-    }
-
     /// These settings over those of a file: where both have a value, these win.
     ///
     /// # Errors
     /// [`SettingsError::Conflict`] when the file's network belongs to another preset than this one.
     pub fn over(&self, base: &Self) -> Result<Self, SettingsError> {
-        let changed = self.preset.is_some() && base.preset.is_some() && self.preset != base.preset;
-        if let (true, Some(_)) = (changed, &base.network) {
+        if let (Some(preset), Some(other), Some(_)) = (&self.preset, &base.preset, &base.network)
+            && preset != other
+        {
             return Err(SettingsError::Conflict {
-                first: format!("--preset {}", self.preset.as_deref().unwrap_or_default()),
-                second: "the file's [network]".to_owned(),
-                why: "that table's values would replace the preset's; remove one of them".to_owned(),
+                first: Text::given("preset", preset),
+                second: "the file's [network]".into(),
+                why: "that table's values would replace the preset's; remove one of them".into(),
             });
         }
-        let (mut table, top) = (base.table()?, self.table()?);
-        for (given, dropped) in EXCLUSIVE {
-            if top.contains_key(given) {
-                table.remove(dropped);
-            }
-        }
-        table.extend(top);
-        let all: Self = table
-            .try_into()
-            .map_err(|e: toml::de::Error| SettingsError::Unwritable(e.message().to_owned()))?;
+        let dropped: Vec<&str> =
+            self.given().flat_map(|setting| setting.facts.drops.iter().copied()).collect();
         let network = match (&self.network, &base.network) {
             (Some(own), Some(base)) => Some(own.over(base)),
-            _ => all.network,
+            (own, base) => own.clone().or_else(|| base.clone()),
         };
-        Ok(Self { network, ..all })
+        let base = base.clone().without(|setting| dropped.contains(&setting.name));
+        Ok(Self { network, ..self.clone().or(base) })
+    }
+
+    /// The settings that are given.
+    pub fn given(&self) -> impl Iterator<Item = &'static Setting> + '_ {
+        SETTINGS.iter().zip(self.values()).filter_map(|(setting, value)| value.map(|_| setting))
+    }
+
+    /// The setting of a name that is given, if it is.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.given().any(|setting| setting.name == name)
+    }
+
+    /// Refuses numbers that are out of their setting's range.
+    ///
+    /// # Errors
+    /// [`SettingsError::Range`].
+    pub(super) fn check_ranges(&self) -> Result<(), SettingsError> {
+        for (setting, value) in SETTINGS.iter().zip(self.values()) {
+            if let Some((value, rule)) = value.and_then(|value| setting.out_of_range(value)) {
+                let setting = Text::setting(setting.name);
+                return Err(SettingsError::Range { setting, value, rule: rule.into() });
+            }
+        }
+        self.network.as_ref().map_or(Ok(()), NetworkOptions::check_sizes)
     }
 
     /// These settings without what a run has measured or chosen: a new run does so for itself.
     #[must_use]
     pub fn for_new_run(mut self) -> Self {
-        self.version = None;
-        self.computed_on = None;
-        self.kernels = None;
-        self.forecaster = None;
-        self.names = None;
-        self.frequency = None;
-        if self.scaler.take().is_some() && self.data.is_none() {
+        if self.scaler.is_some() && self.data.is_none() {
             self.columns = None;
         }
-        self
-    }
-
-    /// The flags of the settings that are given.
-    ///
-    /// # Errors
-    /// [`SettingsError::Unwritable`].
-    pub fn flags(&self) -> Result<Vec<String>, SettingsError> {
-        let names = |(key, value): (String, toml::Value)| match value.as_table() {
-            Some(network) if key == "network" => network.keys().cloned().collect(),
-            Some(_) | None => vec![key],
-        };
-        Ok(self.table()?.into_iter().flat_map(names).map(|name| format!("--{name}")).collect())
+        self.without(|setting| !setting.by_person())
     }
 
     /// The first setting given that a resumed run may not change.
@@ -394,16 +412,20 @@ impl Settings {
     /// # Errors
     /// [`SettingsError::Conflict`].
     pub fn changes_nothing_else(&self) -> Result<(), SettingsError> {
-        match self.table()?.keys().find(|k| !CHANGEABLE.contains(&k.as_str())) {
+        match self.given().find(|setting| !setting.facts.resumable) {
             None => Ok(()),
-            Some(key) => Err(SettingsError::Conflict {
-                first: format!("--{key}"),
-                second: "--resume".to_owned(),
-                why: format!(
-                    "a resumed run keeps its settings; only {} may be given",
-                    CHANGEABLE.map(|k| format!("--{k}")).join(", ")
-                ),
-            }),
+            Some(setting) => {
+                let changeable = SETTINGS.iter().filter(|setting| setting.facts.resumable);
+                let mut why = Text::plain("a resumed run keeps its settings; only ");
+                for (i, setting) in changeable.enumerate() {
+                    why = why.and(if i > 0 { ", " } else { "" }).and(Text::setting(setting.name));
+                }
+                Err(SettingsError::Conflict {
+                    first: Text::setting(setting.name),
+                    second: Text::setting("resume"),
+                    why: why.and(" may be given"),
+                })
+            }
         }
     }
 
@@ -426,33 +448,8 @@ impl Settings {
     /// # Errors
     /// As [`Settings::to_toml`].
     pub fn hash(&self) -> Result<String, SettingsError> {
-        let counted = Self {
-            version: None,
-            data: None,
-            columns: None,
-            series_id: None,
-            separator: None,
-            decimal: None,
-            thousands: None,
-            date_column: None,
-            date_format: None,
-            frequency: None,
-            names: None,
-            scaler: None,
-            init: self.init.as_ref().map(|_| PathBuf::from("given")),
-            seed: None,
-            shard_optimizer: None,
-            device: None,
-            computed_on: None,
-            kernels: None,
-            forecaster: None,
-            threads: None,
-            log_every: None,
-            checkpoint_every: None,
-            period: None,
-            interval: None,
-            ..self.clone()
-        };
+        let init = self.init.as_ref().map(|_| PathBuf::from("given"));
+        let counted = Self { init, ..self.clone().without(|setting| !setting.facts.hashed) };
         let digest = Sha256::digest(counted.to_toml()?.as_bytes());
         Ok(digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
     }
@@ -507,7 +504,7 @@ mod tests {
         let told = tf32.session(&engine, &blank).err().map_or_else(String::new, |e| e.to_string());
         assert_eq!(
             told,
-            "dtype tf32 and device cpu: TF32 is for products on CUDA devices; use dtype f32 on the CPU"
+            "dtype = \"tf32\" and device = \"cpu\": TF32 is for products on CUDA devices; use dtype = \"f32\" on the CPU"
         );
     }
 
@@ -526,7 +523,7 @@ mod tests {
         let error = preset.over(&file).expect_err("another network").to_string();
         assert_eq!(
             error,
-            "--preset patchtst-64 and the file's [network]: that table's values would replace the preset's; \
+            "preset = \"patchtst-64\" and the file's [network]: that table's values would replace the preset's; \
              remove one of them"
         );
     }
@@ -571,8 +568,8 @@ mod tests {
         let given = Settings { epochs: Some(3), lr: Some(0.1), ..Settings::default() };
         assert_eq!(
             given.changes_nothing_else().expect_err("lr").to_string(),
-            "--lr and --resume: a resumed run keeps its settings; only --epochs, --max-steps, --log-every, \
-             --checkpoint-every, --device, --threads, --shard-optimizer may be given"
+            "lr and resume: a resumed run keeps its settings; only epochs, max-steps, shard-optimizer, device, threads, \
+             log-every, checkpoint-every may be given"
         );
         let given = Settings { threads: Some(1), ..Settings::default() };
         assert!(given.changes_nothing_else().is_ok());

@@ -51,7 +51,7 @@ impl Forecasts<'_> {
     pub(crate) fn ahead(&self, page: &mut Page) {
         page.heading(2, "Forecast");
         if self.future.iter().all(Option::is_none) {
-            let text = "The rows after the last one have covariates that are not known here; landfall forecast RUN --future FILE reads them.";
+            let text = "The rows after the last one have covariates that are not known here; landfall forecast takes them from a file.";
             page.paragraph("soft", text);
         }
         for pair in &self.collected.pairs {
@@ -100,7 +100,7 @@ impl Forecasts<'_> {
         let rows: Vec<Vec<String>> = (0..horizon.min(ROWS)).map(row).collect();
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         page.table(&header, &rows, None);
-        let text = "Four digits are shown; landfall forecast RUN --out FILE.csv writes all";
+        let text = "Four digits are shown; landfall forecast writes all";
         match horizon.saturating_sub(ROWS) {
             0 => page.paragraph("soft", &format!("{text}.")),
             more => page.paragraph("soft", &format!("{text}, and the {more} rows that are left out.")),

@@ -38,7 +38,7 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord) {
         } else {
             let text = format!(
                 "{name} does not beat the better baseline on the test windows: its mean squared error is {} times that of {}. \
-                 Try a longer series, a shorter --horizon, or another --period.",
+                 Try a longer series, a shorter horizon, or another seasonal period.",
                 digits(ratio),
                 best.name
             );
@@ -162,7 +162,7 @@ pub(crate) fn made(page: &mut Page, run: &Run) {
     page.facts(&[
         ("Made by", format!("landfall {}, {now}", env!("CARGO_PKG_VERSION"))),
         ("Forecast", format!("landfall forecast {path}")),
-        ("Train again", format!("landfall train --config {path}/config.toml --out NEW")),
+        ("Train again from", format!("{path}/config.toml")),
         ("This report", format!("landfall report {path}")),
     ]);
 }

@@ -1,0 +1,55 @@
+//! How the program writes settings, and the errors of a run: as arguments of its commands.
+
+use landfall_forecast::run::{Keys, RunError, Weights, Wording};
+
+/// Options of the network that have an argument of their own.
+pub(crate) const NETWORK_FLAGS: [(&str, &str); 2] = [
+    ("patch", "Patch length in rows (patchtst)"),
+    ("stride", "Rows from the start of one patch to the next (patchtst)"),
+];
+
+/// Arguments: `--max-steps 100`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flags;
+
+impl Wording for Flags {
+    fn setting(&self, name: &str, value: Option<&str>) -> String {
+        if name == "network" {
+            // A table of a configuration file.
+            return "[network]".to_owned();
+        }
+        let flag = format!("--{}", name.replace('_', "-"));
+        value.map_or_else(|| flag.clone(), |value| format!("{flag} {value}"))
+    }
+
+    fn option(&self, name: &str, value: Option<&str>) -> String {
+        if NETWORK_FLAGS.iter().any(|(flag, _)| *flag == name) {
+            return self.setting(name, value);
+        }
+        Keys.option(name, value)
+    }
+}
+
+/// An error of a run, with the arguments that help.
+pub(crate) fn of_run(e: &RunError) -> String {
+    match e {
+        RunError::Exists { path } => format!(
+            "the run directory {path} already exists; choose another with --out, or resume it with --resume {path}",
+            path = path.display()
+        ),
+        RunError::NoCheckpoint { path } => format!(
+            "{path} has no checkpoint yet: its run ended before the first one; start it again with: landfall train --config \
+             {config} --out {path}",
+            path = path.display(),
+            config = path.join("config.toml").display()
+        ),
+        RunError::NoWeights { path, weights: Weights::Best } => {
+            format!("{} is not there; the run has not been validated yet; use --weights last", path.display())
+        }
+        RunError::NoKnown { path } => format!(
+            "{} has no columns that are known in advance, so that --future has nothing to give; leave it out",
+            path.display()
+        ),
+        other => other.worded(&Flags),
+    }
+}

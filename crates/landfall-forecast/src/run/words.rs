@@ -1,0 +1,160 @@
+//! Texts that mention settings, which each door of the library writes in its own way: the program as arguments, Python as
+//! keywords, a file as keys.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// How a door writes settings.
+pub trait Wording {
+    /// A setting by its name, `max_steps`, with its value where one is said.
+    fn setting(&self, name: &str, value: Option<&str>) -> String;
+
+    /// An option of the network by its name, `d_model`.
+    fn option(&self, name: &str, value: Option<&str>) -> String;
+}
+
+/// The keys of a file, as the library itself writes them: `max-steps = 100`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keys;
+
+impl Wording for Keys {
+    fn setting(&self, name: &str, value: Option<&str>) -> String {
+        if name == "network" {
+            return "[network]".to_owned();
+        }
+        let key = name.replace('_', "-");
+        value.map_or_else(|| key.clone(), |value| format!("{key} = {}", literal(value)))
+    }
+
+    fn option(&self, name: &str, value: Option<&str>) -> String {
+        format!("[network] {}", self.setting(name, value))
+    }
+}
+
+/// A value as TOML writes it: a number, a truth value, a list of numbers, or a text.
+fn literal(value: &str) -> String {
+    let number = |text: &str| text.parse::<f64>().is_ok();
+    match value {
+        "true" | "false" => value.to_owned(),
+        _ if number(value) => value.to_owned(),
+        _ if value.split(',').all(number) => format!("[{}]", value.replace(',', ", ")),
+        _ => format!("\"{value}\""),
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Words(Cow<'static, str>),
+    Setting { name: Cow<'static, str>, value: Option<Cow<'static, str>> },
+    Option { name: Cow<'static, str>, value: Option<Cow<'static, str>> },
+}
+
+/// A text that mentions settings.
+///
+/// ```
+/// use landfall_forecast::run::{Keys, Text, Wording};
+/// let text = Text::from("reduce {horizon}, or give {loss huber}");
+/// assert_eq!(text.to_string(), "reduce horizon, or give loss = \"huber\"");
+///
+/// struct Arguments;
+/// impl Wording for Arguments {
+///     fn setting(&self, name: &str, value: Option<&str>) -> String {
+///         format!("<{name} {}>", value.unwrap_or_default())
+///     }
+///     fn option(&self, name: &str, value: Option<&str>) -> String {
+///         Keys.option(name, value)
+///     }
+/// }
+/// assert_eq!(text.worded(&Arguments), "reduce <horizon >, or give <loss huber>");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Text(Vec<Part>);
+
+impl Text {
+    /// A setting by its name, `max_steps`.
+    #[must_use]
+    pub fn setting(name: &'static str) -> Self {
+        Self(vec![Part::Setting { name: name.into(), value: None }])
+    }
+
+    /// A setting with its value.
+    #[must_use]
+    pub fn given(name: &'static str, value: impl ToString) -> Self {
+        Self(vec![Part::Setting { name: name.into(), value: Some(value.to_string().into()) }])
+    }
+
+    /// An option of the network, with its value where one is said.
+    #[must_use]
+    pub fn option(name: &'static str, value: Option<String>) -> Self {
+        Self(vec![Part::Option { name: name.into(), value: value.map(Cow::from) }])
+    }
+
+    /// Words that mention no setting, whatever they contain.
+    #[must_use]
+    pub fn plain(words: impl Into<Cow<'static, str>>) -> Self {
+        Self(vec![Part::Words(words.into())])
+    }
+
+    /// This text and another one behind it.
+    #[must_use]
+    pub fn and(mut self, other: impl Into<Self>) -> Self {
+        self.0.extend(other.into().0);
+        self
+    }
+
+    /// The text as a door writes it.
+    #[must_use]
+    pub fn worded(&self, door: &dyn Wording) -> String {
+        let word = |part: &Part| match part {
+            Part::Words(words) => words.to_string(),
+            Part::Setting { name, value } => door.setting(name, value.as_deref()),
+            Part::Option { name, value } => door.option(name, value.as_deref()),
+        };
+        self.0.iter().map(word).collect()
+    }
+}
+
+impl Text {
+    /// A text as it stands in the library: `{horizon}` mentions a setting, `{loss huber}` one with its value, `{network.padding}`
+    /// an option of the network.
+    #[must_use]
+    pub fn template(text: &str) -> Self {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((words, mention, behind)) =
+            rest.split_once('{').and_then(|(words, more)| more.split_once('}').map(|(m, b)| (words, m, b)))
+        {
+            let (name, value) = mention.split_once(' ').map_or((mention, None), |(n, v)| (n, Some(v)));
+            let value = value.map(|value| value.to_owned().into());
+            parts.push(Part::Words(words.to_owned().into()));
+            parts.push(match name.strip_prefix("network.") {
+                Some(name) => Part::Option { name: name.to_owned().into(), value },
+                None => Part::Setting { name: name.to_owned().into(), value },
+            });
+            rest = behind;
+        }
+        parts.push(Part::Words(rest.to_owned().into()));
+        parts.retain(|part| !matches!(part, Part::Words(words) if words.is_empty()));
+        Self(parts)
+    }
+}
+
+/// As [`Text::template`].
+impl From<&'static str> for Text {
+    fn from(text: &'static str) -> Self {
+        Self::template(text)
+    }
+}
+
+/// Words that mention no setting.
+impl From<String> for Text {
+    fn from(words: String) -> Self {
+        Self::plain(words)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.worded(&Keys))
+    }
+}
