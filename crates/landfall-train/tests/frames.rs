@@ -1,6 +1,8 @@
 //! A frame of typed columns gives the series of a file with the same cells, in memory and as an Arrow file.
 
-use landfall_train::data::{Column, DataError, Fill, Frame, MISSING_DATE, Panel, ReadOptions, TimeUnit, Unit};
+use landfall_train::data::{
+    Column, DataError, Fill, Frame, MISSING_DATE, Panel, ReadOptions, TimeUnit, Unit,
+};
 use std::error::Error;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -52,8 +54,7 @@ fn shops() -> Result<(Frame, String)> {
 fn a_frame_is_read_as_a_file_of_it() -> Result<()> {
     let (frame, text) = shops()?;
     let options = ReadOptions { categorical: vec!["event".to_owned()], ..roles(&["sales", "event"]) };
-    let (typed, read) =
-        (frame.panel("shops", &options)?, Panel::parse(text.as_bytes(), "shops", &options)?);
+    let (typed, read) = (frame.panel("shops", &options)?, Panel::parse(text.as_bytes(), "shops", &options)?);
     assert_eq!(typed.series(), read.series());
     assert_eq!(typed.notices(), read.notices());
     assert!(typed.notices().iter().any(|note| note == "rows sorted by date"), "{:?}", typed.notices());
@@ -126,7 +127,10 @@ fn an_error_names_the_row_of_the_frame() -> Result<()> {
     let sorted = refused(&frame.with_origins(vec![7, 3, 5]));
     assert_eq!(sorted.place().map(|at| (at.line, at.unit)), Some((7, Unit::FrameRow)));
     assert_eq!(sorted.column(), Some("sales"));
-    assert!(sorted.to_string().starts_with("the frame, row 7 (from 0): column `sales` starts with"), "{sorted}");
+    assert!(
+        sorted.to_string().starts_with("the frame, row 7 (from 0): column `sales` starts with"),
+        "{sorted}"
+    );
     Ok(())
 }
 

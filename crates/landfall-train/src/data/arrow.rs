@@ -2,12 +2,12 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "Arrow has types that no frame has, and gets more")]
 
+use super::DataError;
 use super::cell::Cell;
 use super::decimal::{Decimal, shortest};
 use super::frame::{Column, Dictionary, Frame, MISSING_DATE, TimeUnit, Value, Values};
 use super::message::one_line;
 use super::panel::unread;
-use super::DataError;
 use crate::files;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -83,8 +83,12 @@ impl Frame {
     /// [`DataError::BadArrow`].
     pub fn write_arrow(&self, to: impl Write) -> Result<(), DataError> {
         let failed = |e: ArrowError| bad("the frame", &e);
-        let arrays: Vec<ArrayRef> =
-            self.columns().iter().map(|(_, column)| array(column)).collect::<Result<_, _>>().map_err(failed)?;
+        let arrays: Vec<ArrayRef> = self
+            .columns()
+            .iter()
+            .map(|(_, column)| array(column))
+            .collect::<Result<_, _>>()
+            .map_err(failed)?;
         let field = |((name, _), array): (&(String, Column), &ArrayRef)| {
             Field::new(name, array.data_type().clone(), true)
         };
@@ -103,7 +107,9 @@ fn bad(source: &str, reason: &ArrowError) -> DataError {
 fn empty(of: &DataType) -> Option<Values> {
     let dates = |unit, utc| Values::Dates { counts: Vec::new(), unit, utc };
     Some(match of {
-        DataType::Null | DataType::Float16 | DataType::Float32 | DataType::Float64 => Values::Numbers(Vec::new()),
+        DataType::Null | DataType::Float16 | DataType::Float32 | DataType::Float64 => {
+            Values::Numbers(Vec::new())
+        }
         DataType::Boolean => Values::Booleans(Vec::new()),
         DataType::Int8
         | DataType::Int16
@@ -141,11 +147,15 @@ fn append(to: &mut Values, array: &ArrayRef) {
         Values::Numbers(values) => match array.data_type() {
             DataType::Float16 => {
                 values.extend(
-                    array.as_primitive::<Float16Type>().iter().map(|x| x.map_or(f64::NAN, |x| shortest(x.into()))),
+                    array
+                        .as_primitive::<Float16Type>()
+                        .iter()
+                        .map(|x| x.map_or(f64::NAN, |x| shortest(x.into()))),
                 );
             }
             DataType::Float32 => {
-                values.extend(array.as_primitive::<Float32Type>().iter().map(|x| x.map_or(f64::NAN, shortest)));
+                values
+                    .extend(array.as_primitive::<Float32Type>().iter().map(|x| x.map_or(f64::NAN, shortest)));
             }
             DataType::Float64 if array.null_count() == 0 => {
                 values.extend_from_slice(array.as_primitive::<Float64Type>().values());
@@ -229,7 +239,10 @@ fn append_numerals(cells: &mut Vec<Value>, array: &ArrayRef) {
         let decimal = |n: Option<i128>| n.and_then(|n| Decimal::new(n, scale));
         cells.extend(array.as_primitive::<Decimal128Type>().iter().map(decimal).map(cell));
     } else {
-        let integer = |n: u64| i64::try_from(n).map_or_else(|_| Decimal::new(n.into(), 0).map(Cell::Decimal), |n| Some(Cell::Integer(n)));
+        let integer = |n: u64| {
+            i64::try_from(n)
+                .map_or_else(|_| Decimal::new(n.into(), 0).map(Cell::Decimal), |n| Some(Cell::Integer(n)))
+        };
         let of = |n: Option<u64>| Value::Typed(n.and_then(integer).unwrap_or(Cell::Empty));
         cells.extend(array.as_primitive::<UInt64Type>().iter().map(of));
     }

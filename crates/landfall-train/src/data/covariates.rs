@@ -73,18 +73,21 @@ pub enum CovariateError {
         "{file}: column `{column}` is to be forecast, so that it cannot be a covariate too; leave it out of one of the lists"
     )]
     Target { file: String, column: String },
-    #[error("{file}: no column of numbers `{column}`; choose from {}, or name it by {} if it holds names", list(.known), Setting("categorical"))]
+    #[error("{file}: no column of numbers `{column}`; choose from {}, or give {} {column} if it holds names", list(.known), Setting("categorical"))]
     Unknown { file: String, column: String, known: Vec<String> },
     #[error(
         "{file}: every column is a covariate, so that none is left to forecast; leave one out of {}, {} or {}",
-        Setting("known-future"), Setting("static"), Setting("categorical")
+        Setting("known-future"),
+        Setting("static"),
+        Setting("categorical")
     )]
     NoTarget { file: String },
     #[error("{file}: column `{column}` is named by {first} and by {second}; name it once")]
     Twice { file: String, column: String, first: Setting, second: Setting },
     #[error(
         "{file}: column `{column}` has one value for each series by {}, but row {row} differs from row 1; name it with {} if it is known in advance, else leave it out",
-        Setting("static"), Setting("known-future")
+        Setting("static"),
+        Setting("known-future")
     )]
     Varies { file: String, column: String, row: usize },
     #[error("{at}: column `{column}` has no value, and a column of names needs one in each row; fill it in")]

@@ -212,7 +212,10 @@ pub enum DataError {
         count: usize,
     },
     /// Nothing to forecast.
-    #[error("no target column; name at least one, or leave {} out to forecast all columns", Setting("target"))]
+    #[error(
+        "no target column; name at least one, or leave {} out to forecast all columns",
+        Setting("target")
+    )]
     NoTarget,
     /// No file at all.
     #[error("no file to read; name at least one")]

@@ -18,7 +18,8 @@ impl DataError {
         | Self::DuplicateDate { at, .. }
         | Self::Malformed { at, .. }
         | Self::Form(FormError::Doubtful { at, .. })
-        | Self::Covariates(CovariateError::NoCategory { at, .. } | CovariateError::Category { at, .. }) = self
+        | Self::Covariates(CovariateError::NoCategory { at, .. } | CovariateError::Category { at, .. }) =
+            self
         {
             return Some(at);
         }

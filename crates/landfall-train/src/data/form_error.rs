@@ -20,7 +20,11 @@ pub enum FormError {
         text: String,
     },
     /// One mark for two things.
-    #[error("{} {mark} and {} {mark}: one mark cannot be both; give the other one to either", Setting("decimal"), Setting("thousands"))]
+    #[error(
+        "{} {mark} and {} {mark}: one mark cannot be both; give the other one to either",
+        Setting("decimal"),
+        Setting("thousands")
+    )]
     OneMark {
         /// The mark.
         mark: char,

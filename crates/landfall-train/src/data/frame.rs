@@ -231,7 +231,9 @@ impl Column {
     pub fn as_numbers(&self) -> Option<Vec<f64>> {
         match self.values() {
             Values::Numbers(values) => Some(values.clone()),
-            Values::Integers(values) => Some(values.iter().map(|n| n.map_or(f64::NAN, |n| n as f64)).collect()),
+            Values::Integers(values) => {
+                Some(values.iter().map(|n| n.map_or(f64::NAN, |n| n as f64)).collect())
+            }
             Values::Booleans(values) => {
                 Some(values.iter().map(|yes| yes.map_or(f64::NAN, |yes| f64::from(u8::from(yes)))).collect())
             }
@@ -318,6 +320,7 @@ impl Frame {
     /// Whatever keeps a table from being series, with the row and the column where there is one; as [`Panel::new`].
     pub fn panel(&self, source: &str, options: &ReadOptions) -> Result<Panel, DataError> {
         let mut panel = Panel::of(self.sheet(source), options)?;
+        panel.files = vec![source.to_owned()];
         if panel.found().series_id.is_empty() {
             panel.series = panel.series.into_iter().map(|series| series.named("data")).collect();
         }

@@ -9,7 +9,9 @@ use super::message::{count, list};
 use super::names::Places;
 use super::sheet::Sheet;
 use super::table::assemble;
-use super::{DataError, Dates, FormError, Frame, Frequency, ReadOptions, Season, Series, Spacing, Summary, csv};
+use super::{
+    DataError, Dates, FormError, Frame, Frequency, ReadOptions, Season, Series, Spacing, Summary, csv,
+};
 use crate::files;
 
 /// Series with the same columns, of which the first ones are to be forecast.

@@ -12,9 +12,9 @@ use chrono::{DateTime, Utc};
 use super::cell::{Cell, Float};
 use super::decimal::{Decimal, shortest};
 use super::error::DataError;
+use super::frame::{Column, Frame, Value, Values};
 use super::panel::Found;
 use super::series::Series;
-use super::frame::{Column, Frame, Value, Values};
 use super::sheet::ReadOptions;
 use super::table::assemble;
 

@@ -23,7 +23,9 @@ impl Purpose {
     /// For a cell that is no number.
     pub(super) fn cell(self) -> String {
         match self {
-            Self::NewRun => format!("correct or clear the cell, or choose others with {}", Setting("columns")),
+            Self::NewRun => {
+                format!("correct or clear the cell, or choose others with {}", Setting("columns"))
+            }
             Self::Run | Self::Again | Self::Future | Self::Request => "correct or clear the cell".to_owned(),
         }
     }
@@ -74,9 +76,9 @@ impl Purpose {
             Self::Run | Self::Again => Some(format!(
                 "{elsewhere}; if the values are missing by accident, {fill} previous|linear|zero fills them"
             )),
-            Self::Request => {
-                Some("end all columns at one row, and put known values of later rows into `future`".to_owned())
-            }
+            Self::Request => Some(
+                "end all columns at one row, and put known values of later rows into `future`".to_owned(),
+            ),
             Self::Future => None,
         }
     }

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::error::DataError;
-use super::setting::Setting;
 use super::message::count;
+use super::setting::Setting;
 use super::windows::Windows;
 
 /// Rows of the ETT split: 12, 4 and 4 months of 30 days of hours.

@@ -9,6 +9,7 @@ mod fit;
 mod folder;
 mod forecaster;
 mod forecasts;
+mod frames;
 mod init;
 mod intervals;
 mod keywords;
@@ -71,7 +72,8 @@ pub enum RunError {
     NonFinite { step: usize, loss: f64, grad_norm: f64, cause: landfall::Error, checkpoint: Option<PathBuf> },
     #[error(
         "the training diverged: after step {step} its errors are not finite, so that there is nothing to forecast with; use a smaller {} or {}, or scale the data",
-        Setting("lr"), Setting("clip")
+        Setting("lr"),
+        Setting("clip")
     )]
     Diverged { step: usize },
     #[error("the session has no validation windows to choose the best weights by")]
@@ -85,7 +87,9 @@ pub enum RunError {
     NoWeights { path: PathBuf, hint: String },
     #[error(
         "{} {level}: series `{series}` has {found} windows to take errors from that the run was not fit on, and an interval of {level} % needs {needed}; ask for a lower level, or train with a shorter {} or more validation rows ({})",
-        Setting("interval"), Setting("horizon"), Setting("split")
+        Setting("interval"),
+        Setting("horizon"),
+        Setting("split")
     )]
     TooFewErrors { series: String, level: f64, found: usize, needed: usize },
     #[error(

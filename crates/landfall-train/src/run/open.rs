@@ -9,8 +9,8 @@ use super::settings::{ScalerTable, Settings};
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, Setting, TokenData,
-    TokenNames, TokenSegments, WindowedPanel,
+    DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, Setting,
+    TokenData, TokenNames, TokenSegments, WindowedPanel,
 };
 use crate::files::read_text;
 use crate::models::{ModelConfig, Task};
@@ -292,9 +292,7 @@ impl Run {
                 let hint = format!("the run has not been validated yet; use {} last", Setting("weights"));
                 ("best.safetensors", hint)
             }
-            Weights::Last => {
-                ("checkpoint.safetensors", "the run has written no checkpoint yet".to_owned())
-            }
+            Weights::Last => ("checkpoint.safetensors", "the run has written no checkpoint yet".to_owned()),
         };
         let path = match self.forecaster().filter(|f| f.ridge.is_some()) {
             Some(f) => self.path.join(weights_name(f.network)),
