@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -13,16 +12,16 @@ import numpy as np
 from .errors import InvalidValueError
 
 if TYPE_CHECKING:
-    from .frames import Layout
+    from .tables import Layout
 
 DAY = 86_400_000_000_000
 #: Nanoseconds that a format of dates can tell apart, coarsest first; each reads those before it.
 FORMATS = (
-    (DAY, "D", "%Y-%m-%d"),
-    (1_000_000_000, "s", "%Y-%m-%d %H:%M:%S"),
-    (1_000_000, "ms", "%Y-%m-%d %H:%M:%S%.3f"),
-    (1_000, "us", "%Y-%m-%d %H:%M:%S%.6f"),
-    (1, "ns", "%Y-%m-%d %H:%M:%S%.9f"),
+    (DAY, "%Y-%m-%d"),
+    (1_000_000_000, "%Y-%m-%d %H:%M:%S"),
+    (1_000_000, "%Y-%m-%d %H:%M:%S%.3f"),
+    (1_000, "%Y-%m-%d %H:%M:%S%.6f"),
+    (1, "%Y-%m-%d %H:%M:%S%.9f"),
 )
 #: Units of steps, and what a step of one is called.
 _UNITS = (
@@ -47,23 +46,12 @@ def shown(date: Any, unit: str) -> str:
     return str(np.int64(date).view("datetime64[ns]").astype("datetime64[s]")).replace("T", " ")
 
 
-def written(dates: np.ndarray, layout: Layout) -> list[str]:
-    """The cells of a file."""
-    if layout.step is not None:
-        return [str(d) for d in dates.tolist()]
-    pattern, offset, _ = (layout.date_format or "").partition("%:z")
-    unit: Any = next(unit for _, unit, known in FORMATS if known == pattern)
-    texts = np.datetime_as_string(dates.view("datetime64[ns]"), unit=unit).tolist()
-    suffix = "+00:00" if offset else ""
-    return [text.replace("T", " ") + suffix for text in texts]
-
-
-def format_of(dates: Sequence[np.ndarray], zone: str | None, clock: bool) -> str:
-    """The shortest format that the dates of all series can be written in."""
-    size = next(size for size, _, _ in FORMATS if all(not np.any(one % size) for one in dates))
+def format_of(dates: np.ndarray, zone: str | None, clock: bool) -> str:
+    """The shortest format that all dates can be written in."""
+    size = next(size for size, _ in FORMATS if not np.any(dates % size))
     # Beside an offset a time of day is always written.
     size = min(size, 1_000_000_000) if zone is not None and not clock else size
-    pattern = next(pattern for known, _, pattern in FORMATS if known == size)
+    pattern = next(pattern for known, pattern in FORMATS if known == size)
     return pattern + "%:z" if zone is not None and not clock else pattern
 
 

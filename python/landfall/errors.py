@@ -22,7 +22,18 @@ __all__ = [
 
 
 class Error(Exception):
-    """Anything that Landfall refuses or that fails in it."""
+    """Anything that Landfall refuses or that fails in it.
+
+    An error of a forecaster says, beside its text, what it is about, each `None` where it is about none: `setting`, the
+    setting or the argument; `source`, the file, or what else the data is called, with its `line` or `row`, and `column`.
+    Rows of a data frame are counted from 0.
+    """
+
+    setting: "str | None" = None
+    source: "str | None" = None
+    line: "int | None" = None
+    row: "int | None" = None
+    column: "str | None" = None
 
 
 class AliasError(Error, ValueError):

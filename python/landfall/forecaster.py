@@ -14,11 +14,11 @@ import numpy as np
 
 from . import _landfall, folders, frames, keywords, notices, signals, windows
 from .errors import ArgumentError, DeviceError, FileError, InvalidValueError, MissingPackageError, NotFittedError
-from .frame_files import as_files, in_words_of_frames
-from .frames import Frame, Layout, Table
+from .frames import Frame
 from .notices import warn
 from .progress import Progress
-from .rows import Rows, following
+from .rows import Forecasts, Rows
+from .tables import Layout, Table, kept
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +108,7 @@ class Forecaster:
         try:
             _landfall._check(keywords.to_json(self._settings))
         except InvalidValueError as e:
-            if str(e).startswith("model: ") and keywords.is_preset(model):
+            if e.setting == "model" and keywords.is_preset(model):
                 raise InvalidValueError(f"{e}; a paper's recipe is given as preset={model!r}") from None
             raise
         self._layout: Layout | None = None
@@ -150,9 +150,10 @@ class Forecaster:
         return tested
 
     def fit(self, df: Frame) -> Forecaster:
-        """Trains on the series of a frame, and writes a run folder: the frame as `data.csv`, every setting, the
-        weights. A missing value is interpolated, and so are rows that the dates skip, up to a third of all; a warning
-        says so. Ctrl-C ends it with a checkpoint and raises `KeyboardInterrupt`, SIGTERM and SIGHUP likewise with `SystemExit`;
+        """Trains on the series of a frame, and writes a run folder: the frame as `data.arrow`, which pandas
+        (`read_feather`) and polars (`read_ipc`) open, every setting, the weights. A missing value is interpolated, and so are
+        rows that the dates skip, up to a third of all; a warning says so. Ctrl-C ends it with a checkpoint and raises
+        `KeyboardInterrupt`, SIGTERM and SIGHUP likewise with `SystemExit`;
         :meth:`resume` goes on.
 
         The model is trained on the first rows of each series; the next ones choose among weights, and the last are
@@ -183,7 +184,7 @@ class Forecaster:
         """
         path = self._need_run()
         keywords.check(changes)
-        with self._events() as event, in_words_of_frames():
+        with self._events() as event:
             results = _landfall._resume(path, keywords.to_json(changes), event)
         self._told(results)
         return self
@@ -233,36 +234,27 @@ class Forecaster:
         if df is not None:
             table = self._read(df, layout)
             layout = table.layout
-            self._ids.update({one.key: one.name for one in table.series})
+            self._ids.update(zip(table.keys, table.names))
         elif at is not None or layout.step is not None:
             table = self._own_table(path)
         ahead = whole = None
         if at is not None and table is not None:
-            whole = table.csv()
+            whole = table
             counts = table.until(at)
             if self._known and futr_df is None:
                 ahead = table.ahead(counts, self._known)
             table = table.cut(counts)
-        ends = {one.key: one.dates[one.known() - 1] for one in table.series if one.known()} if table else {}
+        ends = table.ends if table is not None else {}
         if futr_df is not None:
             ahead = self._read_ahead(futr_df, layout, ends)
-        text = table.csv() if table is not None and (df is not None or at is not None) else None
-        try:
-            forecasts = self._forecasts(path, [(text, ahead and ahead.csv(), whole)], weights, level)[0]
-        except InvalidValueError as e:
-            if "holds a window in each segment" not in str(e):
-                raise
-            raise InvalidValueError(f"{e}; intervals need such windows: level=[] forecasts without intervals") from None
+        own = table if df is not None or at is not None else None
+        found = self._forecasts(path, [(own, ahead, whole)], weights, level)[0]
+        if horizon is not None and horizon > found.steps:
+            raise InvalidValueError(
+                f"horizon {horizon}: the model forecasts 1 to {found.steps} rows; fit it with a longer horizon"
+            )
         rows = Rows(layout, self._targets, self.alias)
-        for key, stamps, values, further in forecasts:
-            steps = len(values[0])
-            if horizon is not None and horizon > steps:
-                raise InvalidValueError(
-                    f"horizon {horizon}: the model forecasts 1 to {steps} rows; fit it with a longer horizon"
-                )
-            key = key if layout.series_id is not None else ""
-            dates = following(layout, stamps, ends.get(key), steps)
-            rows.add(self._ids.get(key, key), {layout.date_column: dates}, values, further, slice(0, horizon))
+        rows.add(found, self._ids, ends, horizon or found.steps)
         return rows.frame(df if df is not None else self._fitted)
 
     def cross_validation(self, df: Frame, n_windows: int = 1, step_size: int = 1, *, refit: bool | int = False) -> Frame:
@@ -295,25 +287,24 @@ class Forecaster:
         layout = whole.layout
         rows = Rows(layout, self._targets, self.alias, windows=True)
         known, cuts = windows.known(whole, horizon, n_windows, step_size)
-        before = [Table(layout, [one.first(count) for one, count in zip(known.series, cut)]) for cut in cuts]
-        after = [known.ahead(cut, self._known) for cut in cuts]
+        before = [known.cut(cut) for cut in cuts]
+        after = [known.ahead(cut, self._known) if self._known else None for cut in cuts]
         fitted: list[Forecaster] = []
         every = int(refit) or len(before)
         for table in before[::every]:
             forecaster = self._like_this()
             forecaster._train(table)
             fitted.append(forecaster)
-        forecasts = []
+        forecasts: list[Forecasts] = []
         for number, f in enumerate(fitted):
             served = range(number * every, min((number + 1) * every, len(before)))
-            texts = [(before[window].csv(), after[window].csv() if self._known else None, None) for window in served]
-            forecasts += f._forecasts(f.folder, texts, "best")
-        by_key = [{key if layout.series_id else "": rest for key, *rest in answers} for answers in forecasts]
-        for place, one in enumerate(known.series):
-            for table, answers in zip(before, by_key):
+            forecasts += f._forecasts(f.folder, [(before[window], after[window], None) for window in served], "best")
+        places = [{found.key(place, layout): place for place in range(len(found.keys))} for found in forecasts]
+        for place, key in enumerate(known.keys):
+            for table, found, own in zip(before, forecasts, places):
                 # One that the run left out has no forecast; a warning said so.
-                if one.key in answers:
-                    rows.add_window(one, table.series[place], *answers[one.key])
+                if key in own:
+                    rows.add_window(known.one(place), table.one(place), found, own[key])
         return rows.frame(df)
 
     def plot(self, forecasts: Frame | None = None, *, series: Any = None, history: int | None = None) -> Figure:
@@ -337,7 +328,7 @@ class Forecaster:
         try:
             predicted = self.predict() if forecasts is None else forecasts
         except InvalidValueError as e:
-            if "futr_df" not in str(e):
+            if e.setting != "futr_df":
                 raise
             raise InvalidValueError(f"{e}: plot(forecaster.predict(futr_df=...)) draws such a forecast") from None
         return plot(
@@ -469,7 +460,6 @@ class Forecaster:
             named_by="known_future",
             like=layout,
         )
-        table = dataclasses.replace(table, layout=frames.of_columns(table.layout, self._known))
         return frames.following(table, layout, ends, "futr_df")
 
     def _train(self, table: Table) -> None:
@@ -478,22 +468,22 @@ class Forecaster:
             "layout": dataclasses.asdict(layout),
             "alias": self.alias,
             "settings": json.loads(keywords.to_json(self._settings)),
-            "series": [one.key for one in table.series],
+            "series": table.keys,
         }
         settings = {**self._settings, **layout.settings()}
         temporary = folders.TemporaryFolder() if self._given_folder is None else None
         out = self._given_folder if temporary is None else temporary.path / "run"
-        with as_files([table.csv()]) as files, self._events() as event:
+        with self._events() as event:
 
             def begun(name: str, what: str) -> None:
                 if name == "started":
                     # From here on there is a run to go on with.
                     self._layout, self._temporary, self._path = layout, temporary, out
-                    self._ids = {one.key: one.name for one in table.series}
+                    self._ids = dict(zip(table.keys, table.names))
                     self._fitted = None
                 event(name, what)
 
-            results = _landfall._train(keywords.to_json(settings), files[0], out, json.dumps(state), begun)
+            results = _landfall._train(keywords.to_json(settings), table.columns(), out, json.dumps(state), begun)
         self._told(results)
 
     def _told(self, results: str) -> None:
@@ -537,22 +527,20 @@ class Forecaster:
     def _forecasts(
         self,
         path: Path,
-        texts: Sequence[tuple[str | None, str | None, str | None]],
+        tables: Sequence[tuple[Table | None, Table | None, Table | None]],
         weights: str,
         level: float | Sequence[float] | None = None,
-    ) -> list[Any]:
-        """Forecasts after each frame, or after the run's own; with each the columns known in advance of the rows to forecast
-        and, of a past forecast, the frame with the rows after it."""
+    ) -> list[Forecasts]:
+        """Forecasts after each table, or after the run's own; with each the columns known in advance of the rows to forecast
+        and, of a past forecast, the table with the rows after it."""
         levels = keywords.levels(level)
         device = self._settings.get("device", "auto")
         _no_gpu_after_fork(device)
-        own, ahead, longer = zip(*texts)
-        with as_files(own) as files, as_files(ahead, "future.csv") as future, as_files(longer) as whole:
-            given = list(zip(files, future, whole))
-            answers = _landfall._forecast(path, given, weights, device, self._settings.get("threads"), levels)
-        for note in dict.fromkeys(note for _, notes in answers for note in notes):
+        given = [tuple(None if table is None else table.columns() for table in three) for three in tables]
+        answers = _landfall._forecast(path, given, weights, device, self._settings.get("threads"), levels)
+        for note in dict.fromkeys(note for *_, notes in answers for note in notes):
             warn(note)
-        return [forecasts for forecasts, _ in answers]
+        return [Forecasts.of(*forecasts) for *forecasts, _ in answers]
 
     def _levels(self) -> list[float]:
         return [float(q) for q in self._settings.get("quantiles", ())]
@@ -579,9 +567,8 @@ class Forecaster:
         return self._layout
 
     def _own_table(self, path: Path) -> Table:
-        """The series of the run's own file."""
-        layout = self._need_layout()
-        return frames.read_csv((path / "data.csv").read_text(encoding="utf-8"), layout, self._ids)
+        """The series of the run's own data."""
+        return kept(path / "data.arrow", self._need_layout(), self._ids)
 
 
 def _no_gpu_after_fork(device: str) -> None:

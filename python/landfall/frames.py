@@ -1,11 +1,9 @@
-"""Data frames of pandas and polars as series in long form, and forecasts as frames of the same kind."""
+"""Data frames of pandas and polars, read as series in long form, and forecasts as frames of the same kind."""
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import importlib
-import io
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,184 +12,10 @@ import numpy as np
 
 from . import dates as calendar
 from .errors import ArgumentError, InvalidValueError, MissingColumnError
-from .notices import warn
+from .tables import UNEVEN, Layout, Names, Table, about
 
 #: A data frame of pandas or of polars. Neither is a dependency.
 Frame = Any
-
-
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """What a frame's columns are, so that forecasts can be of its kind."""
-
-    #: `pandas` or `polars`.
-    kind: str
-    #: The column that names the series, if there is one.
-    series_id: str | None
-    #: The column of the dates.
-    date_column: str
-    #: The columns of numbers, those to forecast first.
-    columns: list[str]
-    #: How many of them are forecast.
-    targets: int
-    #: `integer`, `date`, or the unit of the timestamps: `ns`, `us`, `ms` or `s`.
-    dates: str
-    #: The time zone of the timestamps.
-    zone: str | None = None
-    #: Whether dates are kept as the zone's clock shows them, because they all show the same time of day; else as UTC.
-    clock: bool = False
-    #: How the dates are written, of those that are no integers.
-    date_format: str | None = None
-    #: The step of integers.
-    step: int | None = None
-    #: The type of the series' names: `integer`, `category` or `text`.
-    names: str = "text"
-    #: The columns that hold names and no numbers.
-    categorical: list[str] = dataclasses.field(default_factory=list)
-    #: The steps between the dates of the series, such as `daily`.
-    frequencies: list[str] = dataclasses.field(default_factory=list)
-
-    @property
-    def date_header(self) -> str:
-        """The name of the column of dates in the file. Integers are counted rows, and the name of a date would make
-        years of them."""
-        name = self.date_column if self.step is None else "step"
-        while self.step is not None and name in (self.series_id, *self.columns):
-            name += "_"
-        return name
-
-    def shown(self, date: int) -> str:
-        """A date, for a person."""
-        return calendar.shown(date, "integer" if self.step is not None else self.dates)
-
-    def settings(self) -> dict[str, Any]:
-        """How the program reads the file, as settings."""
-        return {
-            "separator": ",",
-            "decimal": ".",
-            "series_id": self.series_id,
-            "date_column": self.date_column if self.step is None else None,
-            "date_format": self.date_format,
-            "columns": self.columns,
-            "target": self.columns[: self.targets] if self.targets < len(self.columns) else None,
-        }
-
-
-@dataclasses.dataclass(frozen=True)
-class OneSeries:
-    """The rows of a series, sorted by date."""
-
-    #: As the file has it; empty for the series of a frame without names.
-    key: str
-    #: As the frame has it.
-    name: Any
-    #: Nanoseconds since 1970, or integers.
-    dates: np.ndarray
-    #: A column for each of the layout's, NaN where a value is missing; of names, texts.
-    values: list[np.ndarray]
-
-    def first(self, rows: int) -> OneSeries:
-        """Its first rows."""
-        return dataclasses.replace(self, dates=self.dates[:rows], values=[v[:rows] for v in self.values])
-
-    def known(self) -> int:
-        """Rows up to the last one with a value: those that a forecast follows."""
-        any_value = np.logical_or.reduce([v != "" if v.dtype == object else ~np.isnan(v) for v in self.values])
-        found = np.flatnonzero(any_value)
-        return int(found[-1]) + 1 if len(found) else 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """The series of a frame."""
-
-    layout: Layout
-    series: list[OneSeries]
-
-    def csv(self) -> str:
-        """The text of a file that holds it, number for number."""
-        layout = self.layout
-        head = [layout.series_id, layout.date_header, *layout.columns]
-        lines = [",".join(_quoted(name) for name in head if name is not None)]
-        for one in self.series:
-            lines.extend(self._rows(one))
-        return "\n".join(lines) + "\n"
-
-    def warn_of_uneven_dates(self) -> None:
-        """Says which series has dates that no forecast continues."""
-        for one in self.series:
-            if self.layout.step is None and len(one.dates) > 1 and calendar.places(one.dates) is None:
-                where = f"series `{one.key}`: " if one.key else ""
-                warn(
-                    f"{where}column `{self.layout.date_column}` is not evenly spaced, so that predict() cannot continue its "
-                    "dates; give evenly spaced dates, or integers 0, 1, 2, ... for dates"
-                )
-                return
-
-    def until(self, at: Any) -> list[int]:
-        """How many rows of each series are known at a date that a person gives, none of those that have no row of it."""
-        layout, instant = self.layout, calendar.instant(at, self.layout)
-        counts, reasons = [], []
-        for one in self.series:
-            count = int(np.searchsorted(one.dates, instant, side="right"))
-            if count and one.dates[count - 1] == instant:
-                counts.append(count)
-                continue
-            counts.append(0)
-            before, after = (layout.shown(date) for date in one.dates[[max(count - 1, 0), min(count, len(one.dates) - 1)]])
-            if not count:
-                reason = f"the first row is {after}, after {at}"
-            elif count == len(one.dates):
-                reason = f"the last row is {before}, before {at}, and the rows between are not known"
-            else:
-                reason = f"there is no row of {at}; the nearest ones are {before} and {after}"
-            reasons.append((f"series `{one.key}`" if one.key else "", reason))
-        if not any(counts):
-            raise InvalidValueError(f"at {at}: " + ": ".join(part for part in reasons[0] if part))
-        for series, reason in reasons:
-            warn(f"{series} is left out: {reason}")
-        return counts
-
-    def cut(self, rows: Sequence[int]) -> Table:
-        """The first rows of each series; those of which there are none are left out."""
-        return dataclasses.replace(self, series=[one.first(n) for one, n in zip(self.series, rows) if n > 0])
-
-    def ahead(self, rows: Sequence[int], columns: Sequence[str]) -> Table:
-        """These columns of the rows behind the first ones of each series."""
-        places = [self.layout.columns.index(column) for column in columns]
-        series = [
-            dataclasses.replace(one, dates=one.dates[n:], values=[one.values[place][n:] for place in places])
-            for one, n in zip(self.series, rows)
-            if n > 0
-        ]
-        return Table(of_columns(self.layout, columns), series)
-
-    def _rows(self, one: OneSeries) -> list[str]:
-        cells = [calendar.written(one.dates, self.layout), *(_cells(v) for v in one.values)]
-        if self.layout.series_id is not None:
-            cells.insert(0, [_quoted(one.key)] * len(one.dates))
-        return [",".join(row) for row in zip(*cells)]
-
-
-def _quoted(cell: str) -> str:
-    return '"' + cell.replace('"', '""') + '"' if any(c in cell for c in ',"\n\r') else cell
-
-
-def of_columns(layout: Layout, columns: Sequence[str]) -> Layout:
-    """The layout of some of the columns, which says of the dates what the whole one says."""
-    # Integers are counted rows under the same name.
-    names = [c for c in layout.categorical if c in columns]
-    return dataclasses.replace(layout, columns=list(columns), targets=len(columns), categorical=names)
-
-
-def _cells(values: np.ndarray) -> list[str]:
-    return [_quoted(text) for text in values] if values.dtype == object else _numbers(values)
-
-
-def _numbers(values: np.ndarray) -> list[str]:
-    # The fewest digits that are this number and no other of its type.
-    texts = values.astype(str).tolist() if values.dtype == np.float32 else [repr(v) for v in values.tolist()]
-    return ["" if text == "nan" else text for text in texts]
 
 
 def read(
@@ -234,15 +58,14 @@ def read(
     clock = utc is not None and (calendar.same_time(dates) if like is None else like.clock)
     if utc is not None and not clock:
         dates = utc
-    values = [_texts(reader, c) if c in categorical else reader.numbers(c) for c in columns]
+    values = [_categories(reader, c) if c in categorical else reader.numbers(c) for c in columns]
     codes, labels, names = reader.labels(series_id)
     keys = _keys(labels, series_id, names)
-    series = []
-    order = np.lexsort((dates, codes))
-    for code, rows in enumerate(np.split(order, np.cumsum(np.bincount(codes))[:-1])):
-        one = OneSeries(keys[code], labels[code], dates[rows], [v[rows] for v in values])
-        _check(one, rows, columns, date_column, unit)
-        series.append(one)
+    order = None if _in_order(codes, dates) else np.lexsort((dates, codes))
+    if order is not None:
+        dates, values = dates[order], [column[order] for column in values]
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(labels)))])
+    origins = np.arange(reader.rows) if order is None else order
     layout = Layout(
         kind=reader.kind,
         series_id=series_id,
@@ -255,18 +78,19 @@ def read(
         names=names,
         categorical=[column for column in columns if column in categorical],
     )
+    table = Table(layout, keys, labels, bounds, dates, values, origins)
+    _check(table, unit)
     if unit == "integer":
-        layout = dataclasses.replace(layout, step=_step(series, date_column))
+        layout = dataclasses.replace(layout, step=_step(table))
     else:
-        steps = [found[1] for one in series if (found := calendar.places(one.dates)) is not None]
-        written = calendar.format_of([one.dates for one in series], zone, clock)
-        layout = dataclasses.replace(layout, date_format=written, frequencies=sorted(set(steps)))
-    if like is None:
-        return Table(layout, series)
-    layout = _continued(layout, like)
-    if named_by is None:
-        _check_frequency(series, like)
-    return Table(layout, series)
+        steps = {step for step in table.spacings if step not in (None, UNEVEN)}
+        written = calendar.format_of(dates, zone, clock)
+        layout = dataclasses.replace(layout, date_format=written, frequencies=sorted(steps))
+    if like is not None:
+        layout = _continued(layout, like)
+        if named_by is None:
+            _check_frequency(table, like)
+    return dataclasses.replace(table, layout=layout)
 
 
 def following(table: Table, layout: Layout, ends: Mapping[str, Any], what: str) -> Table:
@@ -275,32 +99,35 @@ def following(table: Table, layout: Layout, ends: Mapping[str, Any], what: str) 
     step = layout.step
     if step is None:
         return table
-    series = []
-    for one in table.series:
-        end = ends.get(one.key)
-        kept = one.dates > end if end is not None else np.full(len(one.dates), True)
-        dates = one.dates[kept]
-        if end is not None and len(dates) and dates[0] != end + step:
-            where = f"series `{one.key}`: " if one.key else ""
+    firsts = []
+    for place, key in enumerate(table.keys):
+        dates, end = table.one(place).dates, ends.get(key)
+        first = int(np.searchsorted(dates, end, side="right")) if end is not None else 0
+        if end is not None and first < len(dates) and dates[first] != end + step:
             raise InvalidValueError(
-                f"{what}: {where}{layout.date_column} has {dates[0]} where {end + step} is forecast; give one row for each step"
+                f"{what}: {about(key)}{layout.date_column} has {dates[first]} where {end + step} is forecast; give one row "
+                "for each step"
             )
-        series.append(dataclasses.replace(one, dates=dates, values=[v[kept] for v in one.values]))
-    return dataclasses.replace(table, series=[one for one in series if len(one.dates)])
+        firsts.append(first)
+    return table.part(table.bounds[:-1] + np.array(firsts), table.bounds[1:])
 
 
-def _texts(reader: Any, column: str) -> np.ndarray:
-    """The names of a column."""
-    cells = reader.names(column)
-    missing = next((row for row, cell in enumerate(cells) if cell is None), None)
-    if missing is not None:
+def _in_order(codes: np.ndarray, dates: np.ndarray) -> bool:
+    """Whether the rows of each series stand behind each other and ascend."""
+    same = codes[1:] == codes[:-1]
+    return bool(np.all(np.where(same, dates[1:] >= dates[:-1], codes[1:] > codes[:-1])))
+
+
+def _categories(reader: Any, column: str) -> Names:
+    """The cells of a column of names."""
+    places, labels = reader.names(column)
+    missing = np.flatnonzero(places < 0)
+    if len(missing):
         raise InvalidValueError(
-            f"column `{column}` is missing in row {missing} of the frame (from 0), and a categorical column needs a name "
+            f"column `{column}` is missing in row {missing[0]} of the frame (from 0), and a categorical column needs a name "
             "in each row"
         )
-    texts = np.empty(len(cells), dtype=object)
-    texts[:] = [str(cell).strip() for cell in cells]
-    return texts
+    return Names(places, [str(label).strip() for label in labels])
 
 
 def _missing(name: str, setting: str, present: Sequence[str]) -> MissingColumnError:
@@ -324,44 +151,47 @@ def _keys(labels: Sequence[Any], series_id: str | None, names: str) -> list[str]
     return [str(label) for label in labels]
 
 
-def _check(one: OneSeries, rows: np.ndarray, columns: Sequence[str], date_column: str, unit: str) -> None:
-    where = f"series `{one.key}`: " if one.key else ""
-    twice = np.flatnonzero(one.dates[1:] == one.dates[:-1])
+def _check(table: Table, unit: str) -> None:
+    """Refuses dates that are there twice in a series, and infinite values."""
+    layout, dates, origins = table.layout, table.dates, table.origins
+    assert origins is not None
+    name = layout.date_column
+    inside = np.full(max(len(dates) - 1, 0), True)
+    inside[table.bounds[1:-1] - 1] = False
+    twice = np.flatnonzero((dates[1:] == dates[:-1]) & inside)
     if len(twice):
         at = int(twice[0])
-        date = calendar.shown(one.dates[at], unit)
         raise InvalidValueError(
-            f"{where}{date_column} {date} is there twice, in rows {rows[at]} and {rows[at + 1]} of the frame "
-            "(from 0); keep one "
-            "row per series and date, or name the column that tells series apart with series_id"
+            f"{about(table.key_of(at))}{name} {calendar.shown(dates[at], unit)} is there twice, in rows {origins[at]} and "
+            f"{origins[at + 1]} of the frame (from 0); keep one row per series and date, or name the column that tells series "
+            "apart with series_id"
         )
-    for column, values in zip(columns, one.values):
-        infinite = np.flatnonzero(np.isinf(values)) if values.dtype != object else np.arange(0)
+    for column, values in zip(layout.columns, table.values):
+        infinite = np.arange(0) if isinstance(values, Names) else np.flatnonzero(np.isinf(values))
         if len(infinite):
-            row = int(rows[infinite[0]])
+            at = int(infinite[0])
             raise InvalidValueError(
-                f"{where}column `{column}` is infinite in row {row} of the frame (from 0); correct it, or make it "
-                "missing"
+                f"{about(table.key_of(at))}column `{column}` is infinite in row {origins[at]} of the frame (from 0); correct "
+                "it, or make it missing"
             )
 
 
-def _step(series: Sequence[OneSeries], date_column: str) -> int:
+def _step(table: Table) -> int:
     """The step of integers, which must be the same from each row to the next."""
-    steps = np.concatenate([np.diff(one.dates) for one in series])
-    if not len(steps):
+    steps = np.diff(table.dates)
+    inside = np.full(len(steps), True)
+    inside[table.bounds[1:-1] - 1] = False
+    if not inside.any():
         return 1
-    found, counts = np.unique(steps, return_counts=True)
+    found, counts = np.unique(steps[inside], return_counts=True)
     step = int(found[np.argmax(counts)])
-    for one in series:
-        uneven = np.flatnonzero(np.diff(one.dates) != step)
-        if len(uneven):
-            at = int(uneven[0])
-            where = f"series `{one.key}`: " if one.key else ""
-            raise InvalidValueError(
-                f"{where}{date_column} steps from {one.dates[at]} to {one.dates[at + 1]}, where the usual step is "
-                f"{step}; add the rows "
-                "between, their values may be missing, or give dates"
-            )
+    uneven = np.flatnonzero((steps != step) & inside)
+    if len(uneven):
+        at = int(uneven[0])
+        raise InvalidValueError(
+            f"{about(table.key_of(at))}{table.layout.date_column} steps from {table.dates[at]} to {table.dates[at + 1]}, where "
+            f"the usual step is {step}; add the rows between, their values may be missing, or give dates"
+        )
     return step
 
 
@@ -383,7 +213,7 @@ def _continued(layout: Layout, like: Layout) -> Layout:
                 f"column `{like.date_column}`: the time zone is {layout.zone} here and was {like.zone} in the "
                 "frame that was fitted; give the same"
             )
-        order = [pattern for _, _, pattern in calendar.FORMATS]
+        order = [pattern for _, pattern in calendar.FORMATS]
         plain = [f.removesuffix("%:z") for f in (layout.date_format, like.date_format)]
         if order.index(plain[0]) > order.index(plain[1]):
             raise InvalidValueError(
@@ -391,18 +221,19 @@ def _continued(layout: Layout, like: Layout) -> Layout:
                 f"fitted ({plain[0]} against "
                 f"{plain[1]}); give data of the same frequency"
             )
-    return dataclasses.replace(like, kind=layout.kind, dates=layout.dates, zone=layout.zone, names=layout.names)
+    own = {name: getattr(layout, name) for name in ("kind", "columns", "targets", "dates", "zone", "names", "categorical")}
+    return dataclasses.replace(like, **own)
 
 
-def _check_frequency(series: Sequence[OneSeries], like: Layout) -> None:
+def _check_frequency(table: Table, like: Layout) -> None:
     """Refuses series of another frequency than those that were fitted."""
-    for one in series:
+    if not like.frequencies:
+        return
+    for key, step, rows in zip(table.keys, table.spacings, np.diff(table.bounds).tolist()):
         # Fewer dates may be those of a week, and business days or not.
-        spaced = calendar.places(one.dates) if like.frequencies and len(one.dates) > 5 else None
-        if spaced is not None and spaced[1] not in like.frequencies:
-            where = f"series `{one.key}`: " if one.key else ""
+        if rows > 5 and step not in (None, UNEVEN, *like.frequencies):
             raise InvalidValueError(
-                f"{where}column `{like.date_column}` has the frequency {spaced[1]!r} here and had "
+                f"{about(key)}column `{like.date_column}` has the frequency {step!r} here and had "
                 f"{' or '.join(map(repr, like.frequencies))} in the frame that was fitted; give data of the same frequency"
             )
 
@@ -461,29 +292,3 @@ def no_numbers(column: str, dtype: Any) -> ArgumentError:
 
 #: Dates of a column: as its clock shows them; in UTC, where it has a time zone; the zone; the unit.
 ColumnDates = tuple[np.ndarray, "np.ndarray | None", "str | None", str]
-
-
-def read_csv(text: str, layout: Layout, ids: Mapping[str, Any]) -> Table:
-    """The table that :meth:`Table.csv` wrote."""
-    rows = list(csv.reader(io.StringIO(text)))[1:]
-    first = 0 if layout.series_id is None else 1
-    keys = [row[0] if first else "" for row in rows]
-    if layout.step is not None:
-        dates = np.array([int(row[first]) for row in rows], dtype=np.int64)
-    else:
-        plain = [row[first].removesuffix("+00:00").replace(" ", "T") for row in rows]
-        dates = np.array(plain, dtype="datetime64[ns]").view(np.int64)
-    columns = range(first + 1, first + 1 + len(layout.columns))
-    values = [
-        np.array([row[c] for row in rows], dtype=object)
-        if name in layout.categorical
-        else np.array([float(row[c] or "nan") for row in rows])
-        for c, name in zip(columns, layout.columns)
-    ]
-    series = []
-    places: dict[str, list[int]] = {}
-    for place, key in enumerate(keys):
-        places.setdefault(key, []).append(place)
-    for key, its in places.items():
-        series.append(OneSeries(key, ids.get(key, key), dates[its], [v[its] for v in values]))
-    return Table(layout, series)

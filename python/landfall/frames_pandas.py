@@ -10,7 +10,8 @@ import pandas as pd
 
 from . import dates as calendar
 from .errors import ArgumentError, InvalidValueError
-from .frames import ColumnDates, Layout, no_dates, no_numbers, out_of_bounds
+from .frames import ColumnDates, no_dates, no_numbers, out_of_bounds
+from .tables import Layout
 
 
 class Reader:
@@ -23,7 +24,8 @@ class Reader:
         names = [name for name in frame.index.names if name is not None and name not in frame.columns]
         frame = frame.reset_index(names) if names else frame
         self.columns = [str(c) for c in frame.columns]
-        self.frame = frame.set_axis(self.columns, axis=1)
+        # Names of another type are copied with their columns.
+        self.frame = frame if list(frame.columns) == self.columns else frame.set_axis(self.columns, axis=1)
         self.rows = len(frame)
         twice = {c for c in self.columns if self.columns.count(c) > 1}
         if twice:
@@ -75,17 +77,17 @@ class Reader:
         single = str(cells.dtype).lower() == "float32"
         return np.asarray(cells.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan))
 
-    def names(self, column: str) -> list[Any]:
-        """The cells of a column of names, `None` where one is missing."""
-        cells = self.frame[column]
-        return [None if missing else cell for cell, missing in zip(cells.tolist(), cells.isna().tolist())]
+    def names(self, column: str) -> tuple[np.ndarray, list[Any]]:
+        """The name of each row by its place, -1 where it is missing, and the names in the order of first use."""
+        places, names = pd.factorize(self.frame[column])
+        return places.astype(np.int64, copy=False), names.tolist()
 
     def labels(self, column: str | None) -> tuple[np.ndarray, list[Any], str]:
         """The series of each row by its number, their names in the order of first use, and the type of the names."""
         if column is None:
             return np.zeros(self.rows, dtype=np.int64), [None], "text"
         cells = self.frame[column]
-        codes, labels = pd.factorize(cells)
+        codes, labels = self.names(column)
         if (codes < 0).any():
             raise InvalidValueError(
                 f"column `{column}` is missing in row {int(np.flatnonzero(codes < 0)[0])} of the frame (from 0); "
@@ -93,7 +95,7 @@ class Reader:
             )
         integer = pd.api.types.is_integer_dtype(cells.dtype)
         category = isinstance(cells.dtype, pd.CategoricalDtype)
-        return codes, list(labels), "category" if category else "integer" if integer else "text"
+        return codes, labels, "category" if category else "integer" if integer else "text"
 
 
 def build(

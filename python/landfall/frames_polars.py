@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from . import _landfall
 from . import dates as calendar
 from .errors import InvalidValueError
-from .frames import ColumnDates, Layout, no_dates, no_numbers, out_of_bounds
+from .frames import ColumnDates, no_dates, no_numbers, out_of_bounds
+from .tables import Layout
 
 
 class Reader:
@@ -59,9 +61,20 @@ class Reader:
             raise no_numbers(column, cells.dtype)
         return np.array(cells.cast(pl.Float32 if cells.dtype == pl.Float32 else pl.Float64).to_numpy())
 
-    def names(self, column: str) -> list[Any]:
-        """The cells of a column of names, `None` where one is missing."""
-        return list(self.frame[column].to_list())
+    def names(self, column: str) -> tuple[np.ndarray, list[Any]]:
+        """The name of each row by its place, -1 where it is missing, and the names in the order of first use."""
+        cells = self.frame[column]
+        if isinstance(cells.dtype, (pl.String, pl.Categorical, pl.Enum)) or cells.dtype.is_integer():
+            # Arrow's columns, of which no Python object is made.
+            found = _landfall.Columns.of_arrow(cells.cast(pl.String).to_frame()).names(cells.name)
+            assert found is not None
+            names: list[Any] = found[1]
+            names = [int(name) for name in names] if cells.dtype.is_integer() else names
+            return np.frombuffer(found[0], dtype=np.int64), names
+        names = [name for name in cells.unique(maintain_order=True).to_list() if name is not None]
+        places = {name: place for place, name in enumerate(names)}
+        codes = (-1 if name is None else places[name] for name in cells.to_list())
+        return np.fromiter(codes, dtype=np.int64, count=self.rows), names
 
     def labels(self, column: str | None) -> tuple[np.ndarray, list[Any], str]:
         """The series of each row by its number, their names in the order of first use, and the type of the names."""
@@ -73,9 +86,7 @@ class Reader:
             raise InvalidValueError(
                 f"column `{column}` is missing in row {row} of the frame (from 0); name each row's series"
             )
-        labels = cells.unique(maintain_order=True).to_list()
-        places = {label: i for i, label in enumerate(labels)}
-        codes = np.fromiter((places[label] for label in cells.to_list()), dtype=np.int64, count=self.rows)
+        codes, labels = self.names(column)
         names = (
             "category"
             if cells.dtype in (pl.Categorical, pl.Enum)

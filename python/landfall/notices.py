@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from .frame_files import of_frame
-
 
 class DataWarning(UserWarning):
     """What was filled, changed or left out of a frame."""
@@ -46,4 +44,4 @@ def warn(note: str, kind: type[Warning] = DataWarning) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
         level, frame = level + 1, frame.f_back
-    warnings.warn(of_frame(note), kind, stacklevel=level)
+    warnings.warn(note, kind, stacklevel=level)

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from . import frames
 from .errors import ArgumentError, InvalidValueError, MissingColumnError
-from .frames import Frame, Layout, Table
+from .frames import Frame
+from .tables import Layout, Table
 
 #: Series that are drawn where none are named.
 _MOST = 4
@@ -48,17 +49,17 @@ def plot(
     )
     stamps = np.asarray(predicted[layout.date_column])
     named = [series] if np.isscalar(series) else series
-    wanted = [str(name) for name in named] if named is not None else [one.key for one in table.series][:_MOST]
+    wanted = [str(name) for name in named] if named is not None else table.keys[:_MOST]
     if not wanted:
         raise InvalidValueError("series is empty; name the series to draw, or leave it out to draw the first four")
-    known = {one.key: one for one in table.series}
+    known = {key: place for place, key in enumerate(table.keys)}
     for name in wanted:
         if name not in known:
             raise InvalidValueError(f"no series `{name}`; choose from {', '.join(list(known)[:20])}")
     charts = [(name, target, column) for name in wanted for target, column in zip(targets, columns)]
     figure, axes = plt.subplots(len(charts), 1, figsize=(9, 2.6 * len(charts)), squeeze=False, layout="constrained")
     for axis, (name, target, column) in zip(axes[:, 0], charts):
-        one, mask = known[name], names == name
+        one, mask = table.one(known[name]), names == name
         rows = history if history is not None else 4 * max(1, int(mask.sum()))
         own = frames.build(layout, [one.name] * len(one.dates), {layout.date_column: one.dates}, {}, None)
         dates = np.asarray(own[layout.date_column])[-rows:]

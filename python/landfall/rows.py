@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import frames
 from .errors import InvalidValueError
-from .frames import Frame, Layout, OneSeries
+from .frames import Frame
+from .tables import Layout, OneSeries
 
 
-def following(layout: Layout, stamps: list[int] | None, end: Any, steps: int) -> np.ndarray:
-    """The dates of a forecast."""
-    if layout.step is not None:
-        return np.arange(1, steps + 1, dtype=np.int64) * layout.step + int(end)
-    return np.asarray(stamps, dtype=np.int64)
+@dataclasses.dataclass(frozen=True)
+class Forecasts:
+    """Forecasts of some series, each array of shape (series, steps)."""
+
+    #: The names of the series, as the run has them.
+    keys: list[str]
+    #: Rows of each series.
+    steps: int
+    #: Nanoseconds since 1970, of series with dates.
+    stamps: np.ndarray | None
+    #: The forecast of each column.
+    values: list[np.ndarray]
+    #: Quantiles and bounds of each column, by how their names end.
+    further: list[list[tuple[str, np.ndarray]]]
+
+    @classmethod
+    def of(cls, keys: list[str], steps: int, stamps: bytes | None, values: list[bytes], further: Any) -> Forecasts:
+        """What the program answers, whose arrays are bytes."""
+
+        def array(data: bytes, dtype: Any = np.float64) -> np.ndarray:
+            return np.frombuffer(data, dtype=dtype).reshape(len(keys), steps)
+
+        return cls(
+            keys,
+            steps,
+            None if stamps is None else array(stamps, np.int64),
+            [array(column) for column in values],
+            [[(end, array(column)) for end, column in ends] for ends in further],
+        )
+
+    def dates(self, layout: Layout, place: int, end: int | None) -> np.ndarray:
+        """The dates of the forecast of a series, by its place, that ends at a date."""
+        if layout.step is None:
+            assert self.stamps is not None
+            return self.stamps[place]
+        assert end is not None
+        return end + np.arange(1, self.steps + 1, dtype=np.int64) * layout.step
+
+    def key(self, place: int, layout: Layout) -> str:
+        """The name of a series by its place; the series of a frame without names has an empty one."""
+        return self.keys[place] if layout.series_id is not None else ""
 
 
 class Rows:
@@ -42,42 +80,43 @@ class Rows:
             if name is not None:
                 held[name] = what
 
-    def add(
-        self,
-        name: Any,
-        dates: Mapping[str, np.ndarray],
-        values: Any,
-        further: Any,
-        kept: Any,
-        actual: Mapping[str, np.ndarray] | None = None,
-    ) -> None:
-        """Adds rows of a series: those of `kept`. `further` has for each target the ends of names, and values."""
-        for column, stamps in dates.items():
-            self.dates.setdefault(column, []).append(stamps[kept])
-        columns: dict[str, Any] = dict(actual or {})
-        for c, column in enumerate(self.columns):
-            columns[column] = np.asarray(values[c], dtype=np.float64)
-            for end, numbers in further[c]:
-                columns[f"{column}{end}"] = np.asarray(numbers, dtype=np.float64)
-        for column, numbers in columns.items():
-            self.values.setdefault(column, []).append(numbers[kept])
-        self.names.extend([name] * len(next(iter(columns.values()))[kept]))
+    def add(self, found: Forecasts, ids: Mapping[str, Any], ends: Mapping[str, int], steps: int) -> None:
+        """Adds the first rows of the forecasts of all series, which end at these dates."""
+        keys = [found.key(place, self.layout) for place in range(len(found.keys))]
+        dates = [found.dates(self.layout, place, ends.get(key))[:steps] for place, key in enumerate(keys)]
+        names = [ids.get(key, key) for key in keys for _ in range(steps)]
+        columns = self._columns(found, lambda column: column[:, :steps].ravel())
+        self._add(names, {self.layout.date_column: np.concatenate(dates)}, columns)
 
-    def add_window(
-        self, one: OneSeries, past: OneSeries, stamps: list[int] | None, values: Any, further: Any
-    ) -> None:
-        """Adds the forecast of a window beside the actual values of its dates."""
-        steps = len(values[0])
-        dates = following(self.layout, stamps, past.dates[past.known() - 1], steps)
-        places = np.minimum(np.searchsorted(one.dates, dates), len(one.dates) - 1)
-        there = one.dates[places] == dates
-        actual = {
-            t: np.where(there, one.values[i][places].astype(np.float64), np.nan) for i, t in enumerate(self.targets)
-        }
-        cutoffs = np.full(steps, past.dates[-1], dtype=np.int64)
-        columns = {self.layout.date_column: dates, "cutoff": cutoffs}
+    def add_window(self, one: OneSeries, past: OneSeries, found: Forecasts, place: int) -> None:
+        """Adds the forecast of a series, by its place, of a window beside the actual values of its dates."""
+        dates = found.dates(self.layout, place, int(past.dates[past.known - 1]))
+        at = np.minimum(np.searchsorted(one.dates, dates), len(one.dates) - 1)
+        there = one.dates[at] == dates
         # Where the last values before the cutoff are missing the forecast begins with them.
-        self.add(one.name, columns, values, further, dates > past.dates[-1], actual)
+        kept = dates > past.dates[-1]
+        actual = {
+            target: np.where(there, np.asarray(values)[at].astype(np.float64), np.nan)[kept]
+            for target, values in zip(self.targets, one.values)
+        }
+        columns = actual | self._columns(found, lambda column: column[place, kept])
+        cutoffs = np.full(len(dates), past.dates[-1], dtype=np.int64)
+        stamps = {self.layout.date_column: dates[kept], "cutoff": cutoffs[kept]}
+        self._add([one.name] * int(kept.sum()), stamps, columns)
+
+    def _columns(self, found: Forecasts, kept: Callable[[np.ndarray], np.ndarray]) -> dict[str, np.ndarray]:
+        """The rows that are kept of each column of forecasts."""
+        columns = {}
+        for column, values, further in zip(self.columns, found.values, found.further):
+            columns[column] = kept(values)
+            columns |= {f"{column}{end}": kept(numbers) for end, numbers in further}
+        return columns
+
+    def _add(self, names: list[Any], dates: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> None:
+        self.names.extend(names)
+        for held, added in ((self.dates, dates), (self.values, values)):
+            for column, numbers in added.items():
+                held.setdefault(column, []).append(numbers)
 
     def frame(self, like: Frame | None) -> Frame:
         """All rows."""

@@ -1,19 +1,21 @@
 //! Forecasting from Python, for `landfall/forecaster.py`. What computes is the program's own.
 
+use crate::columns::{Columns, bytes};
 use crate::engines;
+use crate::failure::{Failure, Keywords, internal, raised};
 use landfall_cli::CliError;
-use landfall_cli::forecasting::{Predictor, future as rows_ahead, levels_ahead, series};
-use landfall_cli::training::{Begun, Ended, NewRun, Ready};
+use landfall_cli::forecasting::{Predictor, future_of_frame, levels_ahead, series, series_of_frame};
+use landfall_cli::training::{Begun, Ended, KeptFrame, NewRun, Ready};
 use landfall_forecast::report::bound_names;
 use landfall_forecast::run::{
-    Device, EvaluationRecord, Forecast, Observer, OneOrMore, Run, RunError, SETTINGS, Settings,
-    SettingsError, StepLine, Text, Weights, Wording,
+    Device, EvaluationRecord, Forecast, KEPT_DATA, Observer, OneOrMore, Run, SETTINGS, Settings,
+    SettingsError, StepLine, Text, Weights,
 };
-use landfall_train::checkpoint::CheckpointError;
-use landfall_train::data::{DataError, Future, Panel, ReadError, SeriesError, few};
+use landfall_train::data::{DataError, Future, Panel, Spelling, few};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -24,6 +26,10 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Stack of the thread that trains: that of a main thread.
 const STACK: usize = 8 << 20;
+
+/// What messages call the frame of a forecaster, and that of the rows to forecast.
+const FRAME: &str = "the frame";
+const FUTURE: &str = "futr_df";
 
 /// Runs the program with a command line; its exit code.
 #[pyfunction(name = "_program")]
@@ -44,7 +50,7 @@ pub(crate) fn keywords() -> Vec<(&'static str, String)> {
 pub(crate) fn check(py: Python<'_>, settings: &str) -> PyResult<()> {
     let checked = || -> Result<(), CliError> {
         let settings = parsed(settings)?;
-        let data = Some(OneOrMore(vec![PathBuf::from("data.csv")]));
+        let data = Some(OneOrMore(vec![PathBuf::from(KEPT_DATA)]));
         let resolved = Settings { data, ..settings }.resolve()?;
         if resolved.settings.device == Some(Device::Null) {
             let why =
@@ -54,24 +60,25 @@ pub(crate) fn check(py: Python<'_>, settings: &str) -> PyResult<()> {
         }
         Ok(())
     };
-    checked().map_err(|e| raised(py, &e))
+    checked().map_err(|e| raised(py, &e.into()))
 }
 
-/// Trains a new run on a file; the results as JSON. `out` is its directory, `frame` a description of the data frame, which the
-/// directory keeps beside the file. `observer` is called with the name of an event and its JSON.
+/// Trains a new run on a data frame; the results as JSON. `out` is its directory, which keeps the frame and its description.
+/// `observer` is called with the name of an event and its JSON.
 #[pyfunction(name = "_train")]
 pub(crate) fn train(
     py: Python<'_>,
     settings: &str,
-    data: PathBuf,
+    columns: &Columns,
     out: Option<PathBuf>,
-    frame: String,
+    description: String,
     observer: &Bound<'_, PyAny>,
 ) -> PyResult<String> {
     engines::preload(py)?;
+    let frame = KeptFrame { columns: columns.0.clone(), source: FRAME.to_owned(), description };
     watched(py, observer, |relay| {
-        let settings = Settings { data: Some(OneOrMore(vec![data])), ..parsed(settings)? };
-        let ready = Ready::new(NewRun { settings, out, frame: Some(frame), ..NewRun::default() })?;
+        let ready =
+            Ready::new(NewRun { settings: parsed(settings)?, out, frame: Some(frame), ..NewRun::default() })?;
         go(ready.begin()?, Vec::new(), relay)
     })
 }
@@ -93,93 +100,136 @@ pub(crate) fn resume(
     })
 }
 
-/// Values of a further column of a forecast, and how its name ends: `_q0.1`, `-lo-80`.
-type Further = (String, Vec<f64>);
+/// Series to continue, of none the run's own; the rows to forecast, with the columns known in advance, or none; and, where the
+/// first ones end before what is known now, the series with the rows after it, which intervals are made by.
+type Given = (Option<Py<Columns>>, Option<Py<Columns>>, Option<Py<Columns>>);
 
-/// The forecast of one series: its name, the nanoseconds since 1970 of its rows where it has dates, the values of each column,
-/// and the quantiles and bounds of each.
-type Forecasted = (String, Option<Vec<i64>>, Vec<Vec<f64>>, Vec<Vec<Further>>);
+/// The forecasts of some series, series by series in each list of numbers: the names of the series; the rows of each; the
+/// nanoseconds since 1970 of the rows where they have dates; of each column to forecast the values, and its quantiles and bounds
+/// by how their names end: `_q0.1`, `-lo-80`; and what a person has to know.
+type Forecasted<'py> = (
+    Vec<String>,
+    usize,
+    Option<Bound<'py, PyBytes>>,
+    Vec<Bound<'py, PyBytes>>,
+    Vec<Vec<(String, Bound<'py, PyBytes>)>>,
+    Vec<String>,
+);
 
-/// A file of series to continue, of none the run's own; the file of the rows to forecast, with the columns known in advance, or
-/// none; and, where the first one ends before what is known now, the file with the rows after it, which intervals are made by.
-type Files = (Option<PathBuf>, Option<PathBuf>, Option<PathBuf>);
-
-/// Forecasts the rows after the last one of each file. Each answer is the forecasts of its series, and what a person has to
-/// know.
+/// Forecasts the rows after the last ones of each frame.
 #[pyfunction(name = "_forecast")]
-pub(crate) fn forecast(
-    py: Python<'_>,
+pub(crate) fn forecast<'py>(
+    py: Python<'py>,
     run: PathBuf,
-    files: Vec<Files>,
+    frames: Vec<Given>,
     weights: &str,
     device: &str,
     threads: Option<usize>,
     intervals: Option<Vec<f64>>,
-) -> PyResult<Vec<(Vec<Forecasted>, Vec<String>)>> {
+) -> PyResult<Vec<Forecasted<'py>>> {
     engines::preload(py)?;
-    let forecasts = || -> Result<Vec<_>, CliError> {
+    let frame = |columns: &Option<Py<Columns>>| columns.as_ref().map(|columns| columns.get().0.clone());
+    let frames: Vec<_> = frames.iter().map(|(own, ahead, longer)| [own, ahead, longer].map(frame)).collect();
+    let forecasts = || -> Result<Vec<Forecasts>, Failure> {
         let weights = if weights == "last" { Weights::Last } else { Weights::Best };
         let device = device
             .parse::<Device>()
             .map_err(|why| SettingsError::Keyword { key: "device".to_owned(), why })?;
         let run = Run::open(&run)?;
-        let horizon = run.resolved().network.horizon();
         let asked = intervals;
-        let quantiles = run.levels().to_vec();
         let mut predictor = None;
-        let mut all = Vec::with_capacity(files.len());
-        for (data, future, longer) in &files {
-            let panel = series(&run, data.as_slice(), None)?;
-            let given = rows_ahead(&run, &panel, future.as_slice())?;
+        let mut all = Vec::with_capacity(frames.len());
+        for [own, ahead, longer] in &frames {
+            let panel = match own {
+                Some(frame) => series_of_frame(&run, frame, FRAME)?,
+                None => series(&run, &[], None)?,
+            };
+            let given = future_of_frame(&run, &panel, (ahead.as_ref(), FUTURE))?;
             let predictor = match &mut predictor {
                 Some(predictor) => predictor,
                 none @ None => none.insert(Predictor::new(run.clone(), weights, device, threads)?),
             };
-            let ahead = given.as_ref().map(Future::Rows);
-            let (mut forecasts, left_out) = predictor.forecast(&panel, ahead)?;
-            let whole = longer.is_some().then(|| series(&run, longer.as_slice(), None)).transpose()?;
+            let (mut forecasts, left_out) = predictor.forecast(&panel, given.as_ref().map(Future::Rows))?;
+            let whole = longer.as_ref().map(|frame| series_of_frame(&run, frame, FRAME)).transpose()?;
             let past = (whole.as_ref().unwrap_or(&panel), whole.as_ref().map(|_| &panel));
-            let (intervals, note) = levels_ahead(&run, past, asked.as_deref())?;
+            let (intervals, note) = levels_ahead(&run, past, asked.as_deref()).map_err(Failure::Intervals)?;
             predictor.add_intervals(past, &intervals, &mut forecasts)?;
-            let one = |f: Forecast| {
-                let dates = f.context.dates().map(|dates| dates.future(horizon)).transpose()?;
-                let stamps = dates.map(nanoseconds).transpose()?;
-                let further = further(&f, &quantiles, &intervals);
-                Ok((f.context.name().to_owned(), stamps, f.values, further))
-            };
-            let forecasts = forecasts.into_iter().map(one).collect::<Result<Vec<Forecasted>, CliError>>()?;
             let of_future = given.as_ref().map_or(&[][..], Panel::notices);
             let unread: Vec<String> = given.iter().filter_map(|_| unread(&run)).collect();
             let note: Vec<String> = note.into_iter().collect();
-            all.push((forecasts, [panel.notices(), of_future, &few(&left_out), &unread, &note].concat()));
+            let notes = [panel.notices(), of_future, &few(&left_out), &unread, &note].concat();
+            all.push(Forecasts::of(&run, &forecasts, &intervals, notes)?);
         }
         Ok(all)
     };
-    py.detach(forecasts).map_err(|e| raised(py, &e))
+    let all = py.detach(|| Spelling::Keyword.within(forecasts)).map_err(|e| raised(py, &e))?;
+    Ok(all.into_iter().map(|forecasts| forecasts.columns(py)).collect())
+}
+
+/// The forecasts of some series: see [`Forecasted`].
+struct Forecasts {
+    names: Vec<String>,
+    steps: usize,
+    stamps: Option<Vec<i64>>,
+    values: Vec<Vec<f64>>,
+    further: Vec<Vec<(String, Vec<f64>)>>,
+    notes: Vec<String>,
+}
+
+impl Forecasts {
+    fn of(run: &Run, all: &[Forecast], intervals: &[f64], notes: Vec<String>) -> Result<Self, CliError> {
+        let steps = run.resolved().network.horizon();
+        let mut stamps = all.iter().all(|f| f.context.dates().is_some()).then(Vec::new);
+        for dates in all.iter().filter_map(|f| f.context.dates()) {
+            if let Some(stamps) = &mut stamps {
+                stamps.extend(nanoseconds(dates.future(steps)?)?);
+            }
+        }
+        let columns = all.first().map_or(0, |f| f.values.len());
+        // A series with too few errors has no bounds.
+        let unknown = vec![f64::NAN; steps];
+        let one = |column: usize| {
+            let joined = |of: &dyn Fn(&'_ Forecast) -> Option<&'_ Vec<f64>>| -> Vec<f64> {
+                all.iter().flat_map(|f| of(f).unwrap_or(&unknown)).copied().collect()
+            };
+            let values = joined(&|f| f.values.get(column));
+            let levels = run.levels().iter().enumerate().map(|(at, level)| {
+                (format!("_q{level:?}"), joined(&|f| f.quantiles.get(column).and_then(|of| of.get(at))))
+            });
+            let bounds = intervals.iter().enumerate().flat_map(|(at, level)| {
+                let bound = |end: usize| {
+                    joined(&|f| {
+                        f.intervals.get(column).and_then(|of| of.get(at)).and_then(|ends| ends.get(end))
+                    })
+                };
+                bound_names("", *level).into_iter().zip([bound(0), bound(1)])
+            });
+            (values, levels.chain(bounds).collect())
+        };
+        let (values, further) = (0..columns).map(one).unzip();
+        let names = all.iter().map(|f| f.context.name().to_owned()).collect();
+        Ok(Self { names, steps, stamps, values, further, notes })
+    }
+
+    fn columns(self, py: Python<'_>) -> Forecasted<'_> {
+        let numbers = |numbers: &Vec<f64>| bytes(py, numbers);
+        let named =
+            |all: Vec<(String, Vec<f64>)>| all.into_iter().map(|(end, x)| (end, numbers(&x))).collect();
+        (
+            self.names,
+            self.steps,
+            self.stamps.map(|stamps| bytes(py, &stamps)),
+            self.values.iter().map(numbers).collect(),
+            self.further.into_iter().map(named).collect(),
+            self.notes,
+        )
+    }
 }
 
 /// That what a run forecasts with reads no columns known in advance, which were given.
 fn unread(run: &Run) -> Option<String> {
     let chosen = run.forecaster().filter(|_| !run.needs_future())?;
     Some(format!("{} was chosen to forecast, and reads no columns known in advance", chosen.name()))
-}
-
-/// Quantiles and bounds of each column of a forecast.
-fn further(f: &Forecast, quantiles: &[f64], intervals: &[f64]) -> Vec<Vec<Further>> {
-    let of = |column: usize| {
-        let levels = quantiles.iter().zip(f.quantiles.get(column).into_iter().flatten());
-        let levels = levels.map(|(level, values)| (format!("_q{level:?}"), values.clone()));
-        // A series with too few errors has no bounds.
-        let steps = f.values.get(column).map_or(0, Vec::len);
-        let unknown = || [vec![f64::NAN; steps], vec![f64::NAN; steps]];
-        let own = f.intervals.get(column);
-        let bounds = intervals.iter().enumerate().flat_map(|(i, level)| {
-            let bounds = own.and_then(|own| own.get(i)).cloned().unwrap_or_else(unknown);
-            bound_names("", *level).into_iter().zip(bounds)
-        });
-        levels.chain(bounds).collect()
-    };
-    (0..f.values.len()).map(of).collect()
 }
 
 /// Dates as nanoseconds since 1970.
@@ -217,8 +267,8 @@ fn go(begun: Begun, changes: Vec<String>, relay: &mut Relay) -> Result<Option<Va
     match trained.choose(&|| stop.load(Ordering::Relaxed))? {
         Ended::Done(finished) => {
             let mut object = finished.object(&path);
-            object["unbeaten"] = json!(finished.unbeaten().map(|line| keywords_of(&line)));
-            object["verdict"] = finished.verdict().iter().map(|line| keywords_of(line)).collect();
+            object["unbeaten"] = json!(finished.unbeaten());
+            object["verdict"] = json!(finished.verdict());
             Ok(Some(object))
         }
         Ended::Interrupted { .. } => Ok(None),
@@ -277,6 +327,7 @@ fn watched(
     let mut relay = Relay { events, stop: Arc::clone(&stop), told: Instant::now() };
     let mut exception = None;
     let ended = std::thread::scope(|scope| {
+        let work = |relay: &mut Relay| Spelling::Keyword.within(|| work(relay));
         let thread = std::thread::Builder::new().name("landfall-train".to_owned()).stack_size(STACK);
         let worker = thread.spawn_scoped(scope, move || work(&mut relay))?;
         let mut open = true;
@@ -300,7 +351,7 @@ fn watched(
         (Some(e), _) => Err(e),
         (None, Ok(Some(results))) => Ok(results.to_string()),
         (None, Ok(None)) => Err(internal(py, "the run stopped and nothing stopped it")),
-        (None, Err(e)) => Err(raised(py, &e)),
+        (None, Err(e)) => Err(raised(py, &e.into())),
     }
 }
 
@@ -311,123 +362,4 @@ fn next(received: &mut Receiver<Event>) -> (Vec<Event>, bool) {
         Err(RecvTimeoutError::Timeout) => (Vec::new(), true),
         Err(RecvTimeoutError::Disconnected) => (Vec::new(), false),
     }
-}
-
-/// An error as the exception of its kind.
-fn raised(py: Python<'_>, e: &CliError) -> PyErr {
-    exception(py, class(e), &in_python(e))
-}
-
-/// A defect of this program.
-fn internal(py: Python<'_>, what: &str) -> PyErr {
-    exception(py, "Error", &format!("internal error: {what}; please report it with the code that you ran"))
-}
-
-/// An exception of a class of `landfall.errors`.
-fn exception(py: Python<'_>, class: &str, text: &str) -> PyErr {
-    match py.import("landfall.errors").and_then(|errors| errors.getattr(class)?.call1((text,))) {
-        Ok(exception) => PyErr::from_value(exception),
-        Err(other) => other,
-    }
-}
-
-/// The name of the class of an error.
-fn class(e: &CliError) -> &'static str {
-    let of_run = if let CliError::Run(e) | CliError::During(e) = e { Some(e) } else { None };
-    let diverged = matches!(
-        of_run,
-        Some(
-            RunError::NonFinite { .. }
-                | RunError::Diverged { .. }
-                | RunError::Checkpoint(CheckpointError::Diverged { .. })
-        )
-    );
-    let file = matches!(
-        of_run,
-        Some(
-            RunError::Exists { .. }
-                | RunError::InUse { .. }
-                | RunError::Gone { .. }
-                | RunError::NotARun { .. }
-                | RunError::NoCheckpoint { .. }
-                | RunError::Write { .. }
-                | RunError::NoWeights { .. }
-                | RunError::Checkpoint(_)
-                | RunError::Data(
-                    DataError::Read(ReadError::FileMissing { .. })
-                        | DataError::Read(ReadError::Unreadable { .. })
-                )
-                | RunError::Settings(SettingsError::Read { .. } | SettingsError::Version { .. })
-        )
-    ) || matches!(e, CliError::Write { .. });
-    let device = matches!(of_run, Some(RunError::Engine(_))) || matches!(e, CliError::NoDevice { .. });
-    if diverged {
-        "NonFiniteError"
-    } else if file {
-        "FileError"
-    } else if device {
-        "DeviceError"
-    } else if matches!(of_run, Some(RunError::Data(DataError::Series(SeriesError::UnknownColumn { .. })))) {
-        "MissingColumnError"
-    } else {
-        "InvalidValueError"
-    }
-}
-
-/// How Python writes settings: as keywords, `max_steps=100`.
-struct Keywords;
-
-impl Wording for Keywords {
-    fn setting(&self, name: &str, value: Option<&str>) -> String {
-        value.map_or_else(|| name.to_owned(), |value| format!("{name}={}", literal(value)))
-    }
-
-    fn option(&self, name: &str, value: Option<&str>) -> String {
-        value.map_or_else(
-            || format!("network[\"{name}\"]"),
-            |value| format!("network={{\"{name}\": {}}}", literal(value)),
-        )
-    }
-}
-
-/// A value as Python writes it: a number, a truth value, a list of numbers, or a text.
-fn literal(value: &str) -> String {
-    let number = |text: &str| text.parse::<f64>().is_ok();
-    match value {
-        "true" => "True".to_owned(),
-        "false" => "False".to_owned(),
-        _ if number(value) => value.to_owned(),
-        _ if value.split(',').all(number) => format!("[{}]", value.replace(',', ", ")),
-        _ => format!("\"{value}\""),
-    }
-}
-
-/// The message of an error.
-fn in_python(e: &CliError) -> String {
-    match e {
-        CliError::Run(RunError::Exists { path }) => exists(path),
-        // What reads data says flags of its own.
-        CliError::Run(e) | CliError::During(e) if !matches!(e, RunError::Data(_)) => e.worded(&Keywords),
-        // Rows to forecast are a frame here, and no file.
-        other => {
-            keywords_of(&other.to_string()).replace("--future FILE", "futr_df").replace("--future", "futr_df")
-        }
-    }
-}
-
-/// A sentence with keywords for the flags of the program.
-fn keywords_of(text: &str) -> String {
-    let mut flags = Settings::keywords();
-    // The longer of two that begin alike first.
-    flags.sort_by_key(|name| std::cmp::Reverse(name.len()));
-    let flag = |name: &str| format!("--{}", name.replace('_', "-"));
-    flags.iter().fold(text.to_owned(), |text, name| text.replace(&flag(name), name))
-}
-
-fn exists(path: &Path) -> String {
-    let path = path.display();
-    format!(
-        "the run directory {path} already exists; choose another folder, or load it with Forecaster.load(\"{path}\") and \
-         resume() it"
-    )
 }

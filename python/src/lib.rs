@@ -5,11 +5,13 @@
 #![deny(unsafe_code)]
 
 mod attribute;
+mod columns;
 #[allow(unsafe_code, reason = "the memory of other libraries becomes the engine's here; nothing else may")]
 mod device;
 mod dtype;
 mod engines;
 mod error;
+mod failure;
 mod forecast;
 mod graph;
 mod operand;
@@ -21,6 +23,8 @@ use pyo3::prelude::*;
 /// The compiled part of the package `landfall`.
 #[pymodule]
 mod _landfall {
+    #[pymodule_export]
+    use crate::columns::Columns;
     #[pymodule_export]
     use crate::engines::{counters, forget, synchronize};
     #[pymodule_export]

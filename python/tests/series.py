@@ -49,6 +49,11 @@ def values(frame, column: str) -> list:
     return frame[column].to_list() if hasattr(frame[column], "to_list") else list(frame[column])
 
 
+def kept_columns(folder: Path) -> dict[str, list]:
+    """The columns of the data that a run keeps, as polars opens it."""
+    return pytest.importorskip("polars").read_ipc(folder / "data.arrow").to_dict(as_series=False)
+
+
 def ett(name: str) -> Path:
     """A file of ETT: in `LANDFALL_SHARED`, or in `shared` beside the checkout; or a skip that says that it is not
     there."""

@@ -218,7 +218,7 @@ def test_what_is_missing_is_said(library):
     without = {k: v for k, v in ahead().items() if k != "event"}
     refused(MissingColumnError, "no column `event`; the frame has unique_id, ds, price. Name the column by known_future=...", without)
     unknown = {**ahead(), "event": ["parade"] * (2 * HORIZON)}
-    refused(InvalidValueError, "^futr_df: column `event` has `parade`, which the run was not trained on; it knows fair, none, strike", unknown)
+    refused(InvalidValueError, "^futr_df, row 0 .from 0.: column `event` has `parade`, which the run was not trained on; it knows fair, none, strike", unknown)
     holes = {**ahead(), "event": [None] + ["fair"] * (2 * HORIZON - 1)}
     refused(InvalidValueError, "column `event` is missing in row 0 of the frame", holes)
     plain = Forecaster("patchtst", **SMALL).fit(make(library, columns()))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from landfall import DataWarning, Error, Forecaster, errors
-from series import SMALL, long_columns, make, values, wave
+from series import SMALL, kept_columns, long_columns, make, values, wave
 
 
 def fit(frame, **settings):
@@ -32,20 +32,21 @@ def test_numbers_and_dates_round_trip_in_the_file(library):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         forecaster = fit(make(library, columns))
-    from landfall.frames import read_csv
+    from landfall.tables import kept
 
-    table = read_csv((forecaster.folder / "data.csv").read_text(), forecaster._layout, {})
-    assert [one.key for one in table.series] == ["a,b", 'c "d"']
-    assert np.concatenate([one.values[0] for one in table.series]).tolist() == columns["y"].tolist()
-    assert np.concatenate([one.dates for one in table.series]).tolist() == columns["ds"].view(np.int64).tolist()
+    table = kept(forecaster.folder / "data.arrow", forecaster._layout, {})
+    assert table.keys == ["a,b", 'c "d"']
+    assert table.values[0].tolist() == columns["y"].tolist()
+    assert table.dates.tolist() == columns["ds"].view(np.int64).tolist()
 
 
-def test_float32_is_written_in_its_own_digits(library):
+def test_float32_is_the_number_of_its_own_digits(library):
     columns = long_columns(names=("a",))
     columns["y"] = columns["y"].astype(np.float32)
     columns["y"][0] = np.float32(0.1)
     forecaster = fit(make(library, columns))
-    assert (forecaster.folder / "data.csv").read_text().splitlines()[1] == "a,2024-01-01 00:00:00,0.1"
+    first = {name: column[0] for name, column in kept_columns(forecaster.folder).items()}
+    assert first == {"unique_id": "a", "ds": datetime.datetime(2024, 1, 1), "y": 0.1}
 
 
 def test_integer_dates_count_rows(library):

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -162,18 +161,20 @@ def test_the_version_is_the_programs():
     assert run("--version").stdout == f"landfall {landfall.__version__}\n"
 
 
-def test_messages_are_in_words_of_frames():
-    from landfall.frame_files import of_frame
-
-    folder = os.path.join(tempfile.gettempdir(), "landfall-x1")
-    for said, ours in (
-        (os.path.join(folder, "run", "data.csv") + ", series `a`: 3 rows", "the frame, series `a`: 3 rows"),
-        (os.path.join(folder, "0", "future.csv") + ":7: column `a`", "futr_df: column `a`"),
-        ("reduce --context, or change --max-steps", "reduce context, or change max_steps"),
-        ("series `a--b`", "series `a--b`"),
-        ("not there; use --weights last", 'not there; use weights="last"'),
-    ):
-        assert of_frame(said) == ours
+def test_errors_say_what_they_are_about(frame):
+    with pytest.raises(errors.InvalidValueError) as caught:
+        Forecaster("nbeats")
+    assert caught.value.setting == "model" and caught.value.column is None
+    forecaster = Forecaster("patchtst", **SMALL).fit(frame)
+    other = make("pandas", {**long_columns(), "y": [float("nan")] * 480})
+    with pytest.raises(errors.InvalidValueError, match="give it values or use fill zero$") as caught:
+        forecaster.predict(other)
+    assert caught.value.column == "y" and caught.value.setting is None
+    # Flags are the program's.
+    short = make("pandas", long_columns(rows=27))
+    with pytest.raises(errors.InvalidValueError, match="or change split [(]") as caught:
+        forecaster.predict(short, level=[50])
+    assert "--" not in str(caught.value)
 
 
 def test_a_temporary_folder_lives_with_its_forecaster(frame):

@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use landfall_forecast::run::{Data, Device, Forecast, Run, RunError, Weights, on_device};
-use landfall_train::data::{DataError, Fill, Future, Panel, WindowError};
+use landfall_train::data::{DataError, Fill, Frame, Future, Panel, WindowError};
 use landfall_train::models::Predicts;
 use landfall_train::train::Session;
 use std::path::PathBuf;
@@ -12,14 +12,31 @@ use std::path::PathBuf;
 /// # Errors
 /// A run that forecasts no rows; files that cannot be read; an only series that is too short to be continued.
 pub fn series(run: &Run, data: &[PathBuf], fill: Option<Fill>) -> Result<Panel, CliError> {
-    let path = || run.path().to_owned();
-    if matches!(run.resolved().network.predicts(), Predicts::Classes(_)) {
-        return Err(RunError::Classes { path: path() }.into());
-    }
+    forecasts_rows(run)?;
     let Data::Series(panel) = run.load(data, fill)? else {
-        return Err(RunError::NoFuture { path: path() }.into());
+        return Err(RunError::NoFuture { path: run.path().to_owned() }.into());
     };
-    // Refused before a session is made: it takes a moment.
+    long_enough(run, panel)
+}
+
+/// The series of a data frame that a run is to continue; `source` is what messages call it.
+///
+/// # Errors
+/// As [`series`].
+pub fn series_of_frame(run: &Run, frame: &Frame, source: &str) -> Result<Panel, CliError> {
+    forecasts_rows(run)?;
+    long_enough(run, run.load_frame(frame, source)?)
+}
+
+fn forecasts_rows(run: &Run) -> Result<(), RunError> {
+    match run.resolved().network.predicts() {
+        Predicts::Classes(_) => Err(RunError::Classes { path: run.path().to_owned() }),
+        Predicts::Rows(_) | Predicts::Value => Ok(()),
+    }
+}
+
+/// Refuses an only series that is too short before a session is made, which takes a moment.
+fn long_enough(run: &Run, panel: Panel) -> Result<Panel, CliError> {
     if let [only] = panel.series() {
         run.check_rows(only)?;
     }
@@ -32,6 +49,20 @@ pub fn series(run: &Run, data: &[PathBuf], fill: Option<Fill>) -> Result<Panel, 
 /// Files that cannot be read, or that lack a series, a column or a row.
 pub fn future(run: &Run, panel: &Panel, files: &[PathBuf]) -> Result<Option<Panel>, CliError> {
     let future = if files.is_empty() { None } else { Some(run.load_future(files)?) };
+    run.check_future(panel, future.as_ref().map(Future::Rows))?;
+    Ok(future)
+}
+
+/// As [`future`], of a data frame that `source` names in messages, or of none.
+///
+/// # Errors
+/// As [`future`].
+pub fn future_of_frame(
+    run: &Run,
+    panel: &Panel,
+    (frame, source): (Option<&Frame>, &str),
+) -> Result<Option<Panel>, CliError> {
+    let future = frame.map(|frame| run.load_future_frame(frame, source)).transpose()?;
     run.check_future(panel, future.as_ref().map(Future::Rows))?;
     Ok(future)
 }

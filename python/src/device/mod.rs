@@ -1,16 +1,18 @@
-//! Memory that is shared with other libraries, by DLPack and by numpy's array interface: the only unsafe code of the
-//! package.
+//! Memory that is shared with other libraries, by DLPack, by numpy's array interface and by Arrow's C interface: the only unsafe
+//! code of the package.
 
 mod abi;
+mod arrow;
 mod export;
 mod import;
 mod numpy;
 mod parent;
 
 pub(crate) use abi::{CPU, CUDA, MAX_VERSION};
+pub(crate) use arrow::batches;
 pub(crate) use export::capsule;
 pub(crate) use import::{Imported, from_capsule, from_exchange_api};
-pub(crate) use numpy::from_array;
+pub(crate) use numpy::{Element, elements, from_array};
 pub(crate) use parent::adopt;
 
 use crate::error::Class;

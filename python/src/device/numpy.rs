@@ -82,6 +82,49 @@ pub(crate) fn from_array(array: &Bound<'_, PyAny>) -> PyResult<View> {
     engines::on(py, DeviceKind::Cpu)?.wrap(foreign, dtype, layout).raised(py)
 }
 
+/// A number that numpy has arrays of.
+pub(crate) trait Element: Copy {
+    /// numpy's kind and size of it.
+    const KIND: (u8, c_int);
+}
+
+impl Element for f32 {
+    const KIND: (u8, c_int) = (b'f', 4);
+}
+
+impl Element for f64 {
+    const KIND: (u8, c_int) = (b'f', 8);
+}
+
+impl Element for i64 {
+    const KIND: (u8, c_int) = (b'i', 8);
+}
+
+/// The elements of a `numpy.ndarray` of one axis; `None` of an array of other elements.
+pub(crate) fn elements<T: Element>(array: &Bound<'_, PyAny>) -> PyResult<Option<Vec<T>>> {
+    let capsule = array.getattr(pyo3::intern!(array.py(), "__array_struct__"))?.cast_into::<PyCapsule>()?;
+    let pointer = capsule.pointer_checked(None)?.cast::<ArrayStruct>();
+    // SAFETY: the capsule of an ndarray holds this struct, and lives until the end of this function.
+    let given = unsafe { pointer.as_ref() };
+    let usual = given.flags & NATIVE != 0 && given.flags & ALIGNED != 0;
+    if given.two != 2 || given.rank != 1 || (given.kind as u8, given.item_size) != T::KIND || !usual {
+        return Ok(None);
+    }
+    // SAFETY: shape and strides have one number for the one axis.
+    let (rows, stride) = unsafe { (*given.shape, *given.strides) };
+    let data = given.data.cast::<T>();
+    let size = size_of::<T>() as isize;
+    // SAFETY: an aligned array of these elements has one at each of its places, and the array lives until the end of this function;
+    // without the interpreter's lock given up nobody changes it.
+    let at = |row: isize| unsafe { data.byte_offset(row * stride).read() };
+    Ok(Some(if stride == size && rows > 0 {
+        // SAFETY: as above; the elements lie behind each other.
+        unsafe { std::slice::from_raw_parts(data, rows.unsigned_abs()) }.to_vec()
+    } else {
+        (0..rows).map(at).collect()
+    }))
+}
+
 fn dtype_of(given: &ArrayStruct) -> Option<DType> {
     if given.two != 2 {
         return None;

@@ -18,4 +18,4 @@ pub use begun::{Begun, Ended, Finished, Trained};
 pub(crate) use choice::Chosen;
 pub(crate) use comparison::Comparison;
 pub(crate) use loaded::{load, start_of};
-pub use ready::{NewRun, Ready};
+pub use ready::{KeptFrame, NewRun, Ready};

@@ -8,12 +8,11 @@ use crate::error::CliError;
 use landfall::World;
 use landfall_forecast::choice::Plan;
 use landfall_forecast::run::{
-    AutoReason, CheckpointEvery, Device, FitOptions, KEPT_DATA, KEPT_FRAME, OnDevice, OneOrMore, Resolved,
-    Run, RunError, RunFolder, RunLock, Settings, TestScoring, Text, Units, complete, enough,
-    without_intervals,
+    AutoReason, CheckpointEvery, Device, FitOptions, KEPT_DATA, OnDevice, OneOrMore, Resolved, Run, RunError,
+    RunFolder, RunLock, Settings, TestScoring, Text, Units, complete, enough, without_intervals,
 };
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
-use landfall_train::data::{Panel, Segment, Summary, WindowedPanel};
+use landfall_train::data::{Frame, Panel, Segment, Summary, WindowedPanel};
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
 use std::ops::Range;
@@ -29,16 +28,26 @@ pub struct NewRun {
     pub out: Option<PathBuf>,
     /// Whether it takes the kernels that tuning found.
     pub tuned: bool,
-    /// What is to be known of the data frame that its only file of data was. With it the directory keeps both, so that
-    /// nothing outside of it is needed any more.
-    pub frame: Option<String>,
+    /// The data frame that it is trained on, in place of files. The directory keeps it, so that nothing outside of it is needed.
+    pub frame: Option<KeptFrame>,
     /// The ranks that train it together; by default this process alone.
     pub world: World,
 }
 
+/// A data frame that a run is trained on and keeps.
+#[derive(Debug, Clone, Default)]
+pub struct KeptFrame {
+    /// Its columns.
+    pub columns: Frame,
+    /// What messages call it.
+    pub source: String,
+    /// What else is to be known of it, for whoever reads it again: kept as it is.
+    pub description: String,
+}
+
 /// Where a run is written.
 enum Place {
-    New { out: Option<PathBuf>, frame: Option<String> },
+    New { out: Option<PathBuf>, frame: Option<KeptFrame> },
     Resumed(RunLock),
 }
 
@@ -78,12 +87,19 @@ impl Ready {
     }
 
     fn made(run: NewRun, panel: Option<Panel>) -> Result<Self, CliError> {
-        let NewRun { settings, out, tuned, frame, world } = run;
+        let NewRun { mut settings, out, tuned, frame, world } = run;
+        if frame.is_some() {
+            settings.data = Some(OneOrMore(vec![PathBuf::from(KEPT_DATA)]));
+        }
         let (settings, init, of_weights) = start_of(settings)?;
         let resolved = settings.resolve()?;
         if let Some(path) = out.as_ref().filter(|p| p.exists() && !RunFolder::is_unbegun(p)) {
             return Err(RunError::Exists { path: path.clone() }.into());
         }
+        let panel = match &frame {
+            Some(KeptFrame { columns, source, .. }) => Some(resolved.load_frame(columns, source)?),
+            None => panel,
+        };
         let mut ready =
             Self::prepare(resolved, panel, tuned, Place::New { out, frame }, &world, |session| {
                 if let Some(init) = &init {
@@ -225,8 +241,8 @@ impl Ready {
     pub fn begin(mut self) -> Result<Begun, CliError> {
         let (folder, configuration) =
             match std::mem::replace(&mut self.place, Place::New { out: None, frame: None }) {
-                Place::New { out: Some(path), frame } => self.create(&path, frame.as_deref())?,
-                Place::New { out: None, frame } => self.numbered(frame.as_deref())?,
+                Place::New { out: Some(path), frame } => self.create(&path, frame.as_ref())?,
+                Place::New { out: None, frame } => self.numbered(frame.as_ref())?,
                 Place::Resumed(lock) => {
                     let folder = RunFolder::resume(lock, self.from.step)?;
                     let configuration = self.resolved.settings.to_toml_in(folder.path())?;
@@ -238,29 +254,22 @@ impl Ready {
     }
 
     /// A new directory, with the data where it is kept.
-    fn create(&mut self, path: &Path, frame: Option<&str>) -> Result<(RunFolder, String), CliError> {
-        let given = self.resolved.settings.data.clone();
+    fn create(&mut self, path: &Path, frame: Option<&KeptFrame>) -> Result<(RunFolder, String), CliError> {
         if frame.is_some() {
             self.resolved.settings.data = Some(OneOrMore(vec![path.join(KEPT_DATA)]));
         }
         let configuration = self.resolved.settings.to_toml_in(path)?;
         let folder = RunFolder::create(path, &configuration)?;
-        if let (Some(frame), Some(OneOrMore(files))) = (frame, given) {
-            let data = path.join(KEPT_DATA);
-            for file in files {
-                std::fs::copy(file, &data).map_err(|why| CliError::Write { path: data.clone(), why })?;
-            }
-            folder.write(KEPT_FRAME, frame)?;
+        if let Some(frame) = frame {
+            folder.keep(&frame.columns, &frame.description)?;
         }
         Ok((folder, configuration))
     }
 
     /// The first free `runs/<model>-<number>`.
-    fn numbered(&mut self, frame: Option<&str>) -> Result<(RunFolder, String), CliError> {
+    fn numbered(&mut self, frame: Option<&KeptFrame>) -> Result<(RunFolder, String), CliError> {
         let name = self.resolved.settings.preset.clone().unwrap_or_else(|| "run".to_owned());
-        let given = self.resolved.settings.data.clone();
         for number in 1usize.. {
-            self.resolved.settings.data.clone_from(&given);
             match self.create(&PathBuf::from("runs").join(format!("{name}-{number}")), frame) {
                 Err(CliError::Run(RunError::Exists { .. })) => {}
                 other => return other,

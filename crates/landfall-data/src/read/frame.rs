@@ -331,6 +331,7 @@ impl Frame {
     /// Whatever keeps a table from being series, with the row and the column where there is one; as [`Panel::new`].
     pub fn panel(&self, source: &str, options: &ReadOptions) -> Result<Panel, DataError> {
         let mut panel = Panel::of(self.sheet(source), options)?;
+        panel.files = vec![source.to_owned()];
         if panel.found().series_id.is_empty() {
             panel.series = panel.series.into_iter().map(|series| series.named("data")).collect();
         }

@@ -180,20 +180,27 @@ fn groups(sheet: &Sheet, ids: &[usize], most: Option<Most>) -> Result<Vec<Group>
     }
     let mut groups: Vec<Group> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
+    let mut last = 0;
     for i in 0..sheet.len() {
+        // Rows of one series stand behind each other in most tables.
+        let same = |field: &usize| i > 0 && sheet.cell(i, *field) == sheet.cell(i - 1, *field);
+        if let (true, Some((_, rows))) = (ids.iter().all(same), groups.get_mut(last)) {
+            rows.push(i);
+            continue;
+        }
         if let Some(empty) = ids.iter().find(|field| sheet.cell(i, **field).is_empty()) {
             let column = sheet.names.get(*empty).cloned().unwrap_or_default();
             return Err(DataError::Read(ReadError::NoSeriesId { at: sheet.place(i), column }));
         }
         let id = ids.iter().map(|field| sheet.cell(i, *field).text()).collect::<Vec<_>>().join("/");
-        let place = *places.entry(id).or_insert_with_key(|id| {
+        last = *places.entry(id).or_insert_with_key(|id| {
             groups.push((Some(id.clone()), Vec::new()));
             groups.len() - 1
         });
         if let Some(most) = most.filter(|most| groups.len() > most.series) {
             return Err(LimitError::Series { file: sheet.file.clone(), most: most.series }.into());
         }
-        if let Some((_, rows)) = groups.get_mut(place) {
+        if let Some((_, rows)) = groups.get_mut(last) {
             rows.push(i);
         }
     }

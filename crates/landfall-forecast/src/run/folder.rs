@@ -21,7 +21,10 @@ const LOCK: &str = "lock";
 const CHOICE: &str = "choice.json";
 
 /// The file of a run's directory with the data that it was trained on, in a run that keeps it.
-pub const KEPT_DATA: &str = "data.csv";
+pub const KEPT_DATA: &str = "data.arrow";
+
+/// The name that runs of version 0.1.0 kept their data by, as text.
+const KEPT_TEXT: &str = "data.csv";
 
 /// The file with what is to be known of the data frame that this was.
 pub const KEPT_FRAME: &str = "frame.json";
@@ -157,7 +160,8 @@ impl RunFolder {
                 || [ModelKind::Nlinear, ModelKind::Dlinear].iter().any(|kind| weights_name(*kind) == name)
         };
         // Beside a configuration this is a run's own copy; alone it is somebody's data.
-        let kept = |name: &str| [KEPT_DATA, KEPT_FRAME].contains(&name) && path.join(CONFIG).exists();
+        let kept =
+            |name: &str| [KEPT_DATA, KEPT_TEXT, KEPT_FRAME].contains(&name) && path.join(CONFIG).exists();
         let before = |name: &str| before(name) || kept(name);
         let Ok(entries) = std::fs::read_dir(path) else { return false };
         entries.into_iter().all(|e| e.is_ok_and(|e| e.file_name().to_str().is_some_and(before)))
@@ -289,7 +293,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let run = folder.path().join("run");
         std::fs::create_dir(&run).expect("made");
-        std::fs::write(run.join(KEPT_DATA), "ds,y\n").expect("written");
+        std::fs::write(run.join(KEPT_DATA), "a table").expect("written");
         assert!(!RunFolder::is_unbegun(&run), "somebody's data is no run");
         assert!(matches!(RunFolder::create(&run, ""), Err(RunError::Exists { .. })));
         std::fs::write(run.join(CONFIG), "").expect("written");

@@ -10,6 +10,7 @@ mod fit;
 mod folder;
 mod forecaster;
 mod forecasts;
+mod frames;
 mod init;
 mod intervals;
 mod keywords;

@@ -1,0 +1,189 @@
+//! Errors of forecasting as Python exceptions: their class, their text, and the facts that a program may ask for.
+
+use landfall_cli::CliError;
+use landfall_forecast::run::{RunError, SettingsError, Wording};
+use landfall_train::checkpoint::CheckpointError;
+use landfall_train::data::{CovariateError, DataError, ReadError, SeriesError, Spelling, Unit, WindowError};
+use pyo3::prelude::*;
+
+/// Why a forecaster failed.
+pub(crate) enum Failure {
+    Run(CliError),
+    /// While windows were counted for intervals.
+    Intervals(CliError),
+}
+
+macro_rules! of_run {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(e: $error) -> Self {
+                Self::Run(e.into())
+            }
+        })*
+    };
+}
+of_run!(CliError, RunError, SettingsError, DataError);
+
+impl Failure {
+    fn error(&self) -> &CliError {
+        let (Self::Run(e) | Self::Intervals(e)) = self;
+        e
+    }
+
+    fn of_run(&self) -> Option<&RunError> {
+        if let CliError::Run(e) | CliError::During(e) = self.error() { Some(e) } else { None }
+    }
+
+    fn of_data(&self) -> Option<&DataError> {
+        if let Some(RunError::Data(e)) = self.of_run() { Some(e) } else { None }
+    }
+
+    /// The name of the class of the exception.
+    fn class(&self) -> &'static str {
+        let of_run = self.of_run();
+        let diverged = matches!(
+            of_run,
+            Some(
+                RunError::NonFinite { .. }
+                    | RunError::Diverged { .. }
+                    | RunError::Checkpoint(CheckpointError::Diverged { .. })
+            )
+        );
+        let file = matches!(
+            of_run,
+            Some(
+                RunError::Exists { .. }
+                    | RunError::InUse { .. }
+                    | RunError::Gone { .. }
+                    | RunError::NotARun { .. }
+                    | RunError::NoCheckpoint { .. }
+                    | RunError::Write { .. }
+                    | RunError::NoWeights { .. }
+                    | RunError::Checkpoint(_)
+                    | RunError::Data(
+                        DataError::Read(ReadError::FileMissing { .. })
+                            | DataError::Read(ReadError::Unreadable { .. })
+                            | DataError::Read(ReadError::BadArrow { .. })
+                    )
+                    | RunError::Settings(SettingsError::Read { .. } | SettingsError::Version { .. })
+            )
+        ) || matches!(self.error(), CliError::Write { .. });
+        let device =
+            matches!(of_run, Some(RunError::Engine(_))) || matches!(self.error(), CliError::NoDevice { .. });
+        if diverged {
+            "NonFiniteError"
+        } else if file {
+            "FileError"
+        } else if device {
+            "DeviceError"
+        } else if matches!(self.of_data(), Some(DataError::Series(SeriesError::UnknownColumn { .. }))) {
+            "MissingColumnError"
+        } else if matches!(self.of_data(), Some(DataError::Read(ReadError::ArrowType { .. }))) {
+            "ArgumentError"
+        } else {
+            "InvalidValueError"
+        }
+    }
+
+    fn text(&self) -> String {
+        let text = Spelling::Keyword.within(|| match self.of_run() {
+            Some(e) => e.worded(&Keywords),
+            None => self.error().to_string(),
+        });
+        if let Some(RunError::Exists { path }) = self.of_run() {
+            let path = path.display();
+            return format!(
+                "the run directory {path} already exists; choose another folder, or load it with Forecaster.load(\"{path}\") \
+                 and resume() it"
+            );
+        }
+        if let CliError::NoSteps(path) = self.error() {
+            return format!(
+                "{} has no steps to go on with: its weights were imported, or fit without steps; fit() starts another run",
+                path.display()
+            );
+        }
+        let short = matches!(
+            self.of_data(),
+            Some(
+                DataError::Window(WindowError::TooShort { .. })
+                    | DataError::Window(WindowError::AllTooShort { .. })
+            )
+        );
+        match self {
+            Self::Intervals(_) if short => {
+                format!("{text}; intervals need such windows: level=[] forecasts without intervals")
+            }
+            Self::Intervals(_) | Self::Run(_) => text,
+        }
+    }
+
+    /// The setting, or the argument of a method, that it is about.
+    fn setting(&self) -> Option<String> {
+        if let Some(RunError::Settings(SettingsError::Keyword { key, .. })) = self.of_run() {
+            return Some(key.clone());
+        }
+        let future = matches!(self.of_data(), Some(DataError::Covariates(CovariateError::NoFuture { .. })));
+        future.then(|| "futr_df".to_owned())
+    }
+}
+
+/// An error as the exception of its kind.
+pub(crate) fn raised(py: Python<'_>, e: &Failure) -> PyErr {
+    let exception = exception(py, e.class(), &e.text());
+    let facts = || -> PyResult<()> {
+        let value = exception.value(py);
+        value.setattr("setting", e.setting())?;
+        let place = e.of_data().and_then(DataError::place);
+        value.setattr("source", place.map(|place| place.file.as_str()))?;
+        let of = |unit: &[Unit]| place.filter(|place| unit.contains(&place.unit)).map(|place| place.line);
+        value.setattr("line", of(&[Unit::Line]))?;
+        value.setattr("row", of(&[Unit::Row, Unit::FrameRow]))?;
+        value.setattr("column", e.of_data().and_then(DataError::column))
+    };
+    match facts() {
+        Ok(()) => exception,
+        Err(failed) => failed,
+    }
+}
+
+/// A defect of this program.
+pub(crate) fn internal(py: Python<'_>, what: &str) -> PyErr {
+    exception(py, "Error", &format!("internal error: {what}; please report it with the code that you ran"))
+}
+
+/// An exception of a class of `landfall.errors`.
+fn exception(py: Python<'_>, class: &str, text: &str) -> PyErr {
+    match py.import("landfall.errors").and_then(|errors| errors.getattr(class)?.call1((text,))) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(other) => other,
+    }
+}
+
+/// How Python writes settings: as keywords, `max_steps=100`.
+pub(crate) struct Keywords;
+
+impl Wording for Keywords {
+    fn setting(&self, name: &str, value: Option<&str>) -> String {
+        value.map_or_else(|| name.to_owned(), |value| format!("{name}={}", literal(value)))
+    }
+
+    fn option(&self, name: &str, value: Option<&str>) -> String {
+        value.map_or_else(
+            || format!("network[\"{name}\"]"),
+            |value| format!("network={{\"{name}\": {}}}", literal(value)),
+        )
+    }
+}
+
+/// A value as Python writes it: a number, a truth value, a list of numbers, or a text.
+fn literal(value: &str) -> String {
+    let number = |text: &str| text.parse::<f64>().is_ok();
+    match value {
+        "true" => "True".to_owned(),
+        "false" => "False".to_owned(),
+        _ if number(value) => value.to_owned(),
+        _ if value.split(',').all(number) => format!("[{}]", value.replace(',', ", ")),
+        _ => format!("\"{value}\""),
+    }
+}
