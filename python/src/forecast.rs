@@ -11,7 +11,7 @@ use landfall_forecast::run::{
     Device, EvaluationRecord, Forecast, KEPT_DATA, Observer, OneOrMore, Run, SETTINGS, Settings,
     SettingsError, StepLine, Text, Weights,
 };
-use landfall_train::data::{DataError, Future, Panel, Spelling, few};
+use landfall_train::data::{DataError, Future, Panel, SeriesError, Spelling, few};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::{Value, json};
