@@ -1,6 +1,6 @@
 //! Errors of forecasting as Python exceptions: their class, their text, and the facts that a program may ask for.
 
-use landfall_cli::CliError;
+use landfall_forecast::ForecastError;
 use landfall_forecast::run::{RunError, SettingsError, Wording};
 use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::{CovariateError, DataError, ReadError, SeriesError, Spelling, Unit, WindowError};
@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 
 /// Why a forecaster failed.
 pub(crate) enum Failure {
-    Run(CliError),
+    Run(ForecastError),
     /// While windows were counted for intervals.
-    Intervals(CliError),
+    Intervals(ForecastError),
 }
 
 macro_rules! of_run {
@@ -22,16 +22,16 @@ macro_rules! of_run {
         })*
     };
 }
-of_run!(CliError, RunError, SettingsError, DataError);
+of_run!(ForecastError, RunError, SettingsError, DataError);
 
 impl Failure {
-    fn error(&self) -> &CliError {
+    fn error(&self) -> &ForecastError {
         let (Self::Run(e) | Self::Intervals(e)) = self;
         e
     }
 
     fn of_run(&self) -> Option<&RunError> {
-        if let CliError::Run(e) | CliError::During(e) = self.error() { Some(e) } else { None }
+        if let ForecastError::Run(e) | ForecastError::During(e) = self.error() { Some(e) } else { None }
     }
 
     fn of_data(&self) -> Option<&DataError> {
@@ -67,9 +67,8 @@ impl Failure {
                     )
                     | RunError::Settings(SettingsError::Read { .. } | SettingsError::Version { .. })
             )
-        ) || matches!(self.error(), CliError::Write { .. });
-        let device =
-            matches!(of_run, Some(RunError::Engine(_))) || matches!(self.error(), CliError::NoDevice { .. });
+        );
+        let device = matches!(of_run, Some(RunError::Engine(_) | RunError::NoDevice { .. }));
         if diverged {
             "NonFiniteError"
         } else if file {
@@ -86,10 +85,7 @@ impl Failure {
     }
 
     fn text(&self) -> String {
-        let text = Spelling::Keyword.within(|| match self.of_run() {
-            Some(e) => e.worded(&Keywords),
-            None => self.error().to_string(),
-        });
+        let text = Spelling::Keyword.within(|| self.error().worded(&Keywords));
         if let Some(RunError::Exists { path }) = self.of_run() {
             let path = path.display();
             return format!(
@@ -97,7 +93,7 @@ impl Failure {
                  and resume() it"
             );
         }
-        if let CliError::NoSteps(path) = self.error() {
+        if let ForecastError::NoSteps(path) = self.error() {
             return format!(
                 "{} has no steps to go on with: its weights were imported, or fit without steps; fit() starts another run",
                 path.display()

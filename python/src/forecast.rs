@@ -3,14 +3,14 @@
 use crate::columns::{Columns, bytes};
 use crate::engines;
 use crate::failure::{Failure, Keywords, internal, raised};
-use landfall_cli::CliError;
-use landfall_cli::forecasting::{Predictor, future_of_frame, levels_ahead, series, series_of_frame};
-use landfall_cli::training::{Begun, Ended, KeptFrame, NewRun, Ready};
+use landfall_forecast::ForecastError;
+use landfall_forecast::forecasting::{Predictor, future_of_frame, levels_ahead, series, series_of_frame};
 use landfall_forecast::report::bound_names;
 use landfall_forecast::run::{
     Device, EvaluationRecord, Forecast, KEPT_DATA, Observer, OneOrMore, Run, SETTINGS, Settings,
     SettingsError, StepLine, Text, Weights,
 };
+use landfall_forecast::training::{Begun, Ended, KeptFrame, NewRun, Ready};
 use landfall_train::data::{DataError, Future, Panel, SeriesError, Spelling, few};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -48,7 +48,7 @@ pub(crate) fn keywords() -> Vec<(&'static str, String)> {
 /// Checks that settings, an object of JSON, fit together.
 #[pyfunction(name = "_check")]
 pub(crate) fn check(py: Python<'_>, settings: &str) -> PyResult<()> {
-    let checked = || -> Result<(), CliError> {
+    let checked = || -> Result<(), ForecastError> {
         let settings = parsed(settings)?;
         let data = Some(OneOrMore(vec![PathBuf::from(KEPT_DATA)]));
         let resolved = Settings { data, ..settings }.resolve()?;
@@ -177,7 +177,7 @@ struct Forecasts {
 }
 
 impl Forecasts {
-    fn of(run: &Run, all: &[Forecast], intervals: &[f64], notes: Vec<String>) -> Result<Self, CliError> {
+    fn of(run: &Run, all: &[Forecast], intervals: &[f64], notes: Vec<String>) -> Result<Self, ForecastError> {
         let steps = run.resolved().network.horizon();
         let mut stamps = all.iter().all(|f| f.context.dates().is_some()).then(Vec::new);
         for dates in all.iter().filter_map(|f| f.context.dates()) {
@@ -244,14 +244,14 @@ fn nanoseconds(dates: Vec<chrono::NaiveDateTime>) -> Result<Vec<i64>, DataError>
 }
 
 /// Settings of an object of JSON.
-fn parsed(text: &str) -> Result<Settings, CliError> {
+fn parsed(text: &str) -> Result<Settings, ForecastError> {
     let unreadable = |why: String| SettingsError::Keyword { key: "settings".to_owned(), why };
     let object = serde_json::from_str(text).map_err(|e| unreadable(e.to_string()))?;
     Ok(Settings::of_keywords(&object)?)
 }
 
 /// Trains a run that has a directory to its end; the results, or none when it was stopped.
-fn go(begun: Begun, changes: Vec<String>, relay: &mut Relay) -> Result<Option<Value>, CliError> {
+fn go(begun: Begun, changes: Vec<String>, relay: &mut Relay) -> Result<Option<Value>, ForecastError> {
     let (path, ready) = (begun.path().to_owned(), begun.ready());
     let words = |note: &Text| note.worded(&Keywords);
     let notes: Vec<String> = ready.notes().iter().map(words).chain(changes).collect();
@@ -320,7 +320,7 @@ impl Observer for Relay {
 fn watched(
     py: Python<'_>,
     observer: &Bound<'_, PyAny>,
-    work: impl FnOnce(&mut Relay) -> Result<Option<Value>, CliError> + Send,
+    work: impl FnOnce(&mut Relay) -> Result<Option<Value>, ForecastError> + Send,
 ) -> PyResult<String> {
     let (events, mut received) = channel();
     let stop = Arc::new(AtomicBool::new(false));

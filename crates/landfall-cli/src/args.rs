@@ -13,8 +13,8 @@ use settings::{Given, OfChannels};
 pub(crate) use settings::{Setup, Shapes};
 pub(crate) use together::Together;
 
-use crate::backtesting::Refit;
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+use landfall_forecast::backtesting::Refit;
 use landfall_forecast::run::{Device, SETTINGS, Settings, Weights, named};
 use landfall_train::data::Segment;
 use std::path::PathBuf;

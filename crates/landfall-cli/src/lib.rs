@@ -1,16 +1,12 @@
-//! The program `landfall` as a library: [`program`] is all of it, for a command line; [`training`], [`forecasting`] and [`backtesting`] are what
-//! its commands compute with, and print nothing.
+//! The program `landfall` as a library: [`program`] is all of it, for a command line. It parses, calls [`landfall_forecast`], and prints.
 #![deny(unsafe_code)]
 
 mod args;
-pub mod backtesting;
 mod commands;
 mod error;
-pub mod forecasting;
 mod output;
 mod signals;
 mod table;
-pub mod training;
 mod wording;
 
 pub use error::CliError;

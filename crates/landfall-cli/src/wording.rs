@@ -1,5 +1,6 @@
 //! How the program writes settings, and the errors of a run: as arguments of its commands.
 
+use landfall_forecast::ForecastError;
 use landfall_forecast::run::{Keys, RunError, Weights, Wording};
 
 /// Options of the network that have an argument of their own.
@@ -30,8 +31,27 @@ impl Wording for Flags {
     }
 }
 
+/// An error of forecasting, with the arguments that help.
+pub(crate) fn worded(e: &ForecastError) -> String {
+    match e {
+        ForecastError::Run(e) | ForecastError::During(e) => of_run(e),
+        ForecastError::AtOrigin { origin, why } => format!("at the origin {origin}: {}", worded(why)),
+        ForecastError::NoSteps(run) => format!(
+            "{} has no steps to go on with: its weights were imported, or fit without steps; start another run with: landfall \
+             train --config {} --out RUN",
+            run.display(),
+            run.join("config.toml").display()
+        ),
+        ForecastError::TooEarly { origin, rows, needed } => format!(
+            "the first origin, {origin}, knows {rows} rows, and a forecast needs {needed}; give later origins (--from, fewer \
+             --windows) or a shorter --context"
+        ),
+        other => other.worded(&Flags),
+    }
+}
+
 /// An error of a run, with the arguments that help.
-pub(crate) fn of_run(e: &RunError) -> String {
+fn of_run(e: &RunError) -> String {
     match e {
         RunError::Exists { path } => format!(
             "the run directory {path} already exists; choose another with --out, or resume it with --resume {path}",

@@ -2,6 +2,7 @@
 //! tested, forecast from, reported and exported.
 //!
 //! ```text
+//!  backtesting, forecasting, training  the three jobs, step by step, which print nothing
 //!  report      a page for each run and backtest
 //!  export      a run as an ONNX model
 //!  backtest    forecasts from past origins
@@ -14,10 +15,16 @@
 #![deny(unsafe_code)]
 
 pub mod backtest;
+pub mod backtesting;
 pub mod choice;
+mod error;
 pub mod export;
+pub mod forecasting;
 pub mod pretrained;
 pub mod report;
 pub mod run;
+pub mod training;
+
+pub use error::ForecastError;
 
 use landfall_train::{checkpoint, data, files, models, nn, train};

@@ -1,8 +1,8 @@
 //! Arguments of the commands that forecast from many places: over HTTP, and from past origins.
 
 use super::{Setup, refit, weights};
-use crate::backtesting::Refit;
 use clap::Args as Group;
+use landfall_forecast::backtesting::Refit;
 use landfall_forecast::run::{Device, Weights};
 use std::path::PathBuf;
 

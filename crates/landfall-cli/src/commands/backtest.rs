@@ -4,14 +4,15 @@ mod file;
 
 use super::{METRICS, fill, forecast, metric_cells, note_all};
 use crate::args::Backtest as Args;
-use crate::backtesting::{Forecasters, Refit, Rolling, forecasts_rows};
 use crate::error::CliError;
-use crate::forecasting::{Predictor, series};
 use crate::output::{self, Origins as Shown, digits};
 use crate::signals::Stop;
 use crate::wording::Flags;
 use file::File;
+use landfall_forecast::ForecastError;
 use landfall_forecast::backtest::{Errors, Of, Record, Scored};
+use landfall_forecast::backtesting::{Forecasters, Refit, Rolling, forecasts_rows};
+use landfall_forecast::forecasting::{Predictor, series};
 use landfall_forecast::report::{self, BacktestFacts};
 use landfall_forecast::run::{Data, Device, Run, RunError, Settings, Weights, Wording};
 use landfall_train::data::{Cutoff, OriginRange, Origins, Panel, Series, few};
@@ -115,9 +116,9 @@ fn of_run(args: &Args, path: &Path) -> Result<Subject, CliError> {
 }
 
 /// That a run has no best weights yet, in the words of a command that takes no others.
-fn unvalidated(why: CliError, run: &Path) -> CliError {
-    let unvalidated = matches!(why, CliError::Run(RunError::NoWeights { .. }));
-    if unvalidated { CliError::Unvalidated(run.to_owned()) } else { why }
+fn unvalidated(why: ForecastError, run: &Path) -> CliError {
+    let unvalidated = matches!(why, ForecastError::Run(RunError::NoWeights { .. }));
+    if unvalidated { CliError::Unvalidated(run.to_owned()) } else { why.into() }
 }
 
 /// Settings of a new run.

@@ -129,18 +129,18 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         Some(panel) => run.evaluate(&mut session, panel, segment),
         None => engine.enter(|| session.evaluate(segment)).map_err(RunError::Engine),
     }
-    .map_err(CliError::During)?;
+    .map_err(CliError::during)?;
     let mut record = EvaluationRecord::new(step, segment, &evaluated, &units);
     if let Some(panel) = &panel {
         let test = TestScoring { panel: Arc::clone(panel), period: run.resolved().period, segment };
-        test.add_to(&mut record, &mut session, run.forecaster()).map_err(CliError::During)?;
+        test.add_to(&mut record, &mut session, run.forecaster()).map_err(CliError::during)?;
     }
     let mut intervals = None;
     if let (Some(panel), false) = (&panel, levels.is_empty()) {
-        let made = run.intervals(&mut session, panel, &levels).map_err(CliError::During)?;
+        let made = run.intervals(&mut session, panel, &levels).map_err(CliError::during)?;
         let mut source = run_source(&mut session, panel, run.forecaster());
         record.intervals =
-            made.record(&mut source, panel, run.resolved().period).map_err(CliError::During)?;
+            made.record(&mut source, panel, run.resolved().period).map_err(CliError::during)?;
         intervals = Some(made);
     }
     note_all(&notes);

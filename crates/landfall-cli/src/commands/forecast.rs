@@ -3,9 +3,9 @@
 use super::{fill, note_all};
 use crate::args::Forecast as Args;
 use crate::error::CliError;
-use crate::forecasting::{Predictor, future, levels_ahead, series};
 use crate::output;
 use crate::table::Table;
+use landfall_forecast::forecasting::{Predictor, future, levels_ahead, series};
 use landfall_forecast::report::plot;
 use landfall_forecast::run::{Forecast, Run};
 use landfall_train::data::{Cutoff, Future, Panel, few};

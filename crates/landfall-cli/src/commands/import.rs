@@ -5,8 +5,8 @@ use super::train::results::Results;
 use crate::args::Import;
 use crate::error::CliError;
 use crate::output;
-use crate::training::{NewRun, Ready};
 use landfall_forecast::run::Settings;
+use landfall_forecast::training::{NewRun, Ready};
 
 /// Imports, scores and prints.
 pub(crate) fn run(args: &Import) -> Result<(), CliError> {

@@ -3,7 +3,7 @@
 use super::note_all;
 use crate::args::KeptIntervals;
 use crate::error::CliError;
-use crate::forecasting::series;
+use landfall_forecast::forecasting::series;
 use landfall_forecast::run::Run;
 use landfall_train::data::WindowedPanel;
 

@@ -66,7 +66,7 @@ fn make(args: &Args, run: &Run, dataset: &Dataset, subject: Subject<'_>) -> Resu
     placed.note().iter().for_each(|device| output::note(device));
     let mut session = placed.made;
     let levels = run.interval_levels(args.interval.as_deref())?;
-    Report::of(run, &mut session, subject, (args.with.weights, &levels)).map_err(CliError::During)
+    Report::of(run, &mut session, subject, (args.with.weights, &levels)).map_err(CliError::during)
 }
 
 /// Writes a file in the place of an earlier one, whole or not at all.

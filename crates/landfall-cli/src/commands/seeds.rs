@@ -6,6 +6,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::signals::Stop;
 use landfall::{Engine, World};
+use landfall_forecast::ForecastError;
 use landfall_forecast::run::{Device, EvaluationRecord, RunError, RunFolder, Settings, SettingsError};
 use landfall_train::files;
 use serde::{Deserialize, Serialize};
@@ -33,7 +34,7 @@ pub(super) fn is_one(path: &Path) -> bool {
 
 /// That what was taken for a run is the folder of the runs of several seeds.
 pub(crate) fn of_several(why: &CliError) -> Option<String> {
-    let CliError::Run(RunError::NotARun { path, .. }) = why else { return None };
+    let CliError::Forecast(ForecastError::Run(RunError::NotARun { path, .. })) = why else { return None };
     let entries = std::fs::read_dir(path).ok().filter(|_| is_one(path))?;
     let run =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("seed-"));
@@ -153,7 +154,7 @@ fn all(plan: &Plan, parent: &Path, json: bool, stop: &Stop) -> Result<u8, CliErr
         let path = parent.join(format!("seed-{seed}"));
         if path.exists() && !RunFolder::is_unbegun(&path) {
             return match go_on(&Settings::default(), &path, json, &World::single(), stop.clone()) {
-                Err(CliError::Complete { .. } | CliError::NoSteps(_)) => {
+                Err(CliError::Forecast(ForecastError::Complete { .. } | ForecastError::NoSteps(_))) => {
                     Ok(Ended { code: 0, last: RunFolder::last_evaluation(&path)? })
                 }
                 other => other,
@@ -212,7 +213,7 @@ fn all(plan: &Plan, parent: &Path, json: bool, stop: &Stop) -> Result<u8, CliErr
     let path = parent.join("summary.json");
     let text = format!("{summary}\n");
     files::replace(&path, text.as_bytes())
-        .map_err(|why| CliError::During(RunError::Write { path: path.clone(), why }))?;
+        .map_err(|why| CliError::during(RunError::Write { path: path.clone(), why }))?;
     output::line(&format!("Runs saved to {}: a run directory per seed, and summary.json", parent.display()))?;
     if json {
         output::json(&summary)?;

@@ -6,12 +6,12 @@ pub(super) mod results;
 use super::{note_all, note_texts};
 use crate::args::Train;
 use crate::error::CliError;
-use crate::forecasting::series;
 use crate::output::{self, Watch};
 use crate::signals::Stop;
-use crate::training::{Begun, Comparison, Ended as Part, Finished, NewRun, Ready};
 use landfall::World;
+use landfall_forecast::forecasting::series;
 use landfall_forecast::run::{AutoReason, EvaluationRecord, Run, Settings, Source, Weights, count};
+use landfall_forecast::training::{Begun, Comparison, Ended as Part, Finished, NewRun, Ready};
 use landfall_train::data::WindowedPanel;
 use landfall_train::models::Predicts;
 use landfall_train::train::Session;
@@ -150,7 +150,7 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
                 "generated random walks with their mean as label: {n} windows of {c} channels, seed {seed}"
             )
         }
-        (_, Comparison::Classes(known)) => known.said.clone(),
+        (_, Comparison::Classes(known)) => known.line.clone(),
     };
     output::line(&data)?;
     note_texts(&ready.notes);
@@ -184,7 +184,7 @@ fn count_only(mut ready: Ready, json: bool) -> Result<u8, CliError> {
     announce(&ready)?;
     let steps = ready.steps() - ready.done();
     let before = ready.session.engine.counters();
-    let after = count(&mut ready.session, steps).map_err(CliError::During)?;
+    let after = count(&mut ready.session, steps).map_err(CliError::during)?;
     let (launches, allocations) = (after.launches - before.launches, after.allocations - before.allocations);
     output::line(&format!(
         "{steps} steps counted: {launches} launches, {allocations} allocations while running, {} bytes of device memory; \
@@ -225,7 +225,7 @@ fn go(begun: Begun, json: bool, stop: Stop) -> Result<Ended, CliError> {
     };
     let chosen = trained.choose(&stops)?;
     if let Some(why) = fault.into_inner() {
-        return Err(CliError::During(landfall::Error::from(why).into()));
+        return Err(CliError::during(landfall::Error::from(why).into()));
     }
     let finished = match chosen {
         Part::Done(finished) => finished,
@@ -243,7 +243,7 @@ fn go(begun: Begun, json: bool, stop: Stop) -> Result<Ended, CliError> {
         object["configuration"] = json!(resolved.settings.hash()?);
         output::json(&object)?;
     }
-    Ok(Ended { code: 0, last: finished.records.into_iter().last() })
+    Ok(Ended { code: 0, last: finished.records().last().cloned() })
 }
 
 /// Draws the forecast beyond the end of the first series, for a person at a terminal.
@@ -255,7 +255,7 @@ fn picture(path: &Path, panel: &WindowedPanel, session: &Session) -> Result<(), 
     if run.needs_future() {
         return Ok(());
     }
-    let mut predictor = run.predictor(&session.engine, Weights::Best).map_err(CliError::During)?;
+    let mut predictor = run.predictor(&session.engine, Weights::Best).map_err(CliError::during)?;
     let all;
     let last = if run.columns().len() > run.targets() {
         // Covariates stand in the file alone by now.
@@ -265,7 +265,7 @@ fn picture(path: &Path, panel: &WindowedPanel, session: &Session) -> Result<(), 
         Some(&first.series)
     };
     let Some(last) = last else { return Ok(()) };
-    let forecast = run.forecast(&mut predictor, last).map_err(CliError::During)?;
+    let forecast = run.forecast(&mut predictor, last).map_err(CliError::during)?;
     super::forecast::draw(&forecast, run.resolved().network.horizon(), panel.members().len() > 1)
 }
 

@@ -5,9 +5,9 @@ use super::{note_all, note_texts};
 use crate::args::Tune;
 use crate::error::CliError;
 use crate::output::{self, table};
-use crate::training::{load, start_of};
 use landfall::World;
 use landfall::tune::{Row, Tuned, Verdict};
+use landfall_forecast::training::{load, start_of};
 use serde_json::json;
 
 /// Tunes and prints.

@@ -1,7 +1,7 @@
 //! The file of a backtest's windows, which is written origin by origin and read again to go on.
 
-use crate::backtesting::Rolling;
 use crate::error::CliError;
+use landfall_forecast::backtesting::Rolling;
 use landfall_forecast::report::{PredictedColumns, Predictions, Windows};
 use landfall_train::data::{Series, WindowForecast};
 use std::fs::OpenOptions;

@@ -6,8 +6,8 @@ use crate::commands::{
 };
 use crate::error::CliError;
 use crate::output::{self, digits};
-use crate::training::{Chosen, Comparison, Finished};
 use landfall_forecast::run::{BaselineRecord, EvaluationRecord, Resolved, Run};
+use landfall_forecast::training::{Chosen, Comparison, Finished};
 use landfall_train::data::synthetic::WalkData;
 use landfall_train::data::{Metrics, Segment};
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(crate) struct Results<'a> {
 impl<'a> Results<'a> {
     /// Those of a run in this directory.
     pub(crate) fn of(finished: &'a Finished, path: &'a Path) -> Self {
-        let Finished { resolved, comparison, chosen, records, .. } = finished;
+        let (Finished { resolved, comparison, chosen, .. }, records) = (finished, finished.records());
         let simple = records.last().map_or(&[][..], |r| &r.baselines);
         Self {
             resolved,

@@ -4,14 +4,14 @@
 //! ([`Panel::known_at`]): a run's own weights, or those of a new run that is trained on these rows, by the same steps as
 //! `landfall train`.
 
-use crate::error::CliError;
+use crate::backtest::{Backtest, Unit};
+use crate::data::{Future, Member, Origins, Panel, Segment, Series, WindowForecast};
+use crate::error::ForecastError;
 use crate::forecasting::Predictor;
+use crate::models::Predicts;
+use crate::report::name_cell;
+use crate::run::{Device, Forecast, Observer, Run, RunError, Settings, Weights};
 use crate::training::{Ended, NewRun, Ready};
-use landfall_forecast::backtest::{Backtest, Unit};
-use landfall_forecast::report::name_cell;
-use landfall_forecast::run::{Device, Forecast, Observer, Run, RunError, Settings, Weights};
-use landfall_train::data::{Future, Member, Origins, Panel, Segment, Series, WindowForecast};
-use landfall_train::models::Predicts;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tempfile::TempDir;
 
@@ -82,7 +82,7 @@ impl Rolling {
         origins: Origins,
         refit: Refit,
         forecasters: Forecasters,
-    ) -> Result<Self, CliError> {
+    ) -> Result<Self, ForecastError> {
         let resolved = match &forecasters {
             Forecasters::Of(predictor) => predictor.run().resolved().clone(),
             Forecasters::New(settings) => {
@@ -115,7 +115,11 @@ impl Rolling {
             |o: usize| rolling.panel.series().iter().any(|s| rolling.origins.known(o, s) >= needed);
         if !eligible(0) {
             let rows = rolling.panel.series().iter().map(|s| rolling.origins.known(0, s)).max();
-            return Err(CliError::TooEarly { origin: rolling.label(0), rows: rows.unwrap_or(0), needed });
+            return Err(ForecastError::TooEarly {
+                origin: rolling.label(0),
+                rows: rows.unwrap_or(0),
+                needed,
+            });
         }
         rolling.fit = Some(fit);
         Ok(rolling)
@@ -217,7 +221,7 @@ impl Rolling {
     }
 
     /// The forecaster of an origin, not trained yet.
-    fn prepared(&self, origin: usize) -> Result<Fit, CliError> {
+    fn prepared(&self, origin: usize) -> Result<Fit, ForecastError> {
         let origin = self.refit.origin(origin);
         let series = self.panel.series();
         let sizes = |period| (self.panel.targets(), period);
@@ -235,7 +239,7 @@ impl Rolling {
                 Ok(Fit { origin, needed, units: series.iter().map(unit).collect(), trained: None })
             }
             Forecasters::New(settings) => {
-                let made = || -> Result<Fit, CliError> {
+                let made = || -> Result<Fit, ForecastError> {
                     let known = self.panel.known_at(|s| self.origins.known(origin, s))?;
                     let mut resolved = settings.resolve()?.sized(&known)?;
                     let needed = resolved.network.context().max(resolved.period);
@@ -254,15 +258,15 @@ impl Rolling {
         }
     }
 
-    fn at(&self, origin: usize, why: CliError) -> CliError {
-        CliError::AtOrigin { origin: self.label(origin), why: Box::new(why) }
+    fn at(&self, origin: usize, why: ForecastError) -> ForecastError {
+        ForecastError::AtOrigin { origin: self.label(origin), why: Box::new(why) }
     }
 
     /// The series that have a forecast from an origin, by their places; its forecaster is prepared and not trained.
     ///
     /// # Errors
     /// Series that are too short for the training.
-    pub fn begin(&mut self, origin: usize) -> Result<Vec<usize>, CliError> {
+    pub fn begin(&mut self, origin: usize) -> Result<Vec<usize>, ForecastError> {
         if self.fit.as_ref().is_none_or(|fit| fit.origin != self.refit.origin(origin)) {
             self.fit = Some(self.prepared(origin)?);
         }
@@ -290,8 +294,8 @@ impl Rolling {
         &mut self,
         (origin, series): (usize, usize),
         values: &[f64],
-        each: &mut dyn FnMut(&WindowForecast<'_>) -> Result<(), CliError>,
-    ) -> Result<(), CliError> {
+        each: &mut dyn FnMut(&WindowForecast<'_>) -> Result<(), ForecastError>,
+    ) -> Result<(), ForecastError> {
         let whole = &self.panel.series()[series];
         let start_row = self.origins.known(origin, whole);
         let window = WindowForecast { window: origin, ..self.window(series, start_row, values) };
@@ -309,8 +313,8 @@ impl Rolling {
         &mut self,
         origin: usize,
         observer: &mut dyn Observer,
-        each: &mut dyn FnMut(&WindowForecast<'_>) -> Result<(), CliError>,
-    ) -> Result<bool, CliError> {
+        each: &mut dyn FnMut(&WindowForecast<'_>) -> Result<(), ForecastError>,
+    ) -> Result<bool, ForecastError> {
         let places = self.begin(origin)?;
         if places.is_empty() {
             return Ok(true);
@@ -347,7 +351,7 @@ impl Rolling {
     }
 
     /// Trains the forecaster of the origin that was begun, where that is to be done.
-    fn trained(&mut self, observer: &mut dyn Observer) -> Result<bool, CliError> {
+    fn trained(&mut self, observer: &mut dyn Observer) -> Result<bool, ForecastError> {
         let (Forecasters::New(settings), Some(fit)) = (&self.forecasters, &mut self.fit) else {
             return Ok(true);
         };
@@ -355,7 +359,7 @@ impl Rolling {
             return Ok(true);
         }
         let folder =
-            tempfile::tempdir().map_err(|why| CliError::Write { path: std::env::temp_dir(), why })?;
+            tempfile::tempdir().map_err(|why| RunError::Write { path: std::env::temp_dir(), why })?;
         let known = self.panel.known_at(|s| self.origins.known(fit.origin, s))?;
         let (settings, out) = (settings.as_ref().clone(), Some(folder.path().join("run")));
         let (device, threads) = (settings.device.unwrap_or(Device::Auto), settings.threads);

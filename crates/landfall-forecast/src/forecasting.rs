@@ -1,17 +1,17 @@
 //! Forecasts as the program makes them, in steps that print nothing.
 
-use crate::error::CliError;
-use landfall_forecast::run::{Data, Device, Forecast, Run, RunError, Weights, on_device};
-use landfall_train::data::{DataError, Fill, Frame, Future, Panel, WindowError};
-use landfall_train::models::Predicts;
-use landfall_train::train::Session;
+use crate::data::{DataError, Fill, Frame, Future, Panel, WindowError};
+use crate::error::ForecastError;
+use crate::models::Predicts;
+use crate::run::{Data, Device, Forecast, Run, RunError, Weights, on_device};
+use crate::train::Session;
 use std::path::PathBuf;
 
 /// The series that a run is to continue: its own, or those of other files.
 ///
 /// # Errors
 /// A run that forecasts no rows; files that cannot be read; an only series that is too short to be continued.
-pub fn series(run: &Run, data: &[PathBuf], fill: Option<Fill>) -> Result<Panel, CliError> {
+pub fn series(run: &Run, data: &[PathBuf], fill: Option<Fill>) -> Result<Panel, ForecastError> {
     forecasts_rows(run)?;
     let Data::Series(panel) = run.load(data, fill)? else {
         return Err(RunError::NoFuture { path: run.path().to_owned() }.into());
@@ -23,7 +23,7 @@ pub fn series(run: &Run, data: &[PathBuf], fill: Option<Fill>) -> Result<Panel, 
 ///
 /// # Errors
 /// As [`series`].
-pub fn series_of_frame(run: &Run, frame: &Frame, source: &str) -> Result<Panel, CliError> {
+pub fn series_of_frame(run: &Run, frame: &Frame, source: &str) -> Result<Panel, ForecastError> {
     forecasts_rows(run)?;
     long_enough(run, run.load_frame(frame, source)?)
 }
@@ -36,7 +36,7 @@ fn forecasts_rows(run: &Run) -> Result<(), RunError> {
 }
 
 /// Refuses an only series that is too short before a session is made, which takes a moment.
-fn long_enough(run: &Run, panel: Panel) -> Result<Panel, CliError> {
+fn long_enough(run: &Run, panel: Panel) -> Result<Panel, ForecastError> {
     if let [only] = panel.series() {
         run.check_rows(only)?;
     }
@@ -47,7 +47,7 @@ fn long_enough(run: &Run, panel: Panel) -> Result<Panel, CliError> {
 ///
 /// # Errors
 /// Files that cannot be read, or that lack a series, a column or a row.
-pub fn future(run: &Run, panel: &Panel, files: &[PathBuf]) -> Result<Option<Panel>, CliError> {
+pub fn future(run: &Run, panel: &Panel, files: &[PathBuf]) -> Result<Option<Panel>, ForecastError> {
     let future = if files.is_empty() { None } else { Some(run.load_future(files)?) };
     run.check_future(panel, future.as_ref().map(Future::Rows))?;
     Ok(future)
@@ -61,7 +61,7 @@ pub fn future_of_frame(
     run: &Run,
     panel: &Panel,
     (frame, source): (Option<&Frame>, &str),
-) -> Result<Option<Panel>, CliError> {
+) -> Result<Option<Panel>, ForecastError> {
     let future = frame.map(|frame| run.load_future_frame(frame, source)).transpose()?;
     run.check_future(panel, future.as_ref().map(Future::Rows))?;
     Ok(future)
@@ -76,7 +76,7 @@ pub fn levels_ahead(
     run: &Run,
     (panel, known): (&Panel, Option<&Panel>),
     asked: Option<&[f64]>,
-) -> Result<(Vec<f64>, Option<String>), CliError> {
+) -> Result<(Vec<f64>, Option<String>), ForecastError> {
     let levels = run.interval_levels(asked)?;
     if levels.is_empty() {
         return Ok((levels, None));
@@ -110,7 +110,12 @@ impl Predictor {
     ///
     /// # Errors
     /// Weights that are not there or damaged; a device that is not there.
-    pub fn new(run: Run, weights: Weights, device: Device, threads: Option<usize>) -> Result<Self, CliError> {
+    pub fn new(
+        run: Run,
+        weights: Weights,
+        device: Device,
+        threads: Option<usize>,
+    ) -> Result<Self, ForecastError> {
         let placed = on_device(device, threads, |engine| run.predictor(engine, weights))?;
         Ok(Self { device: placed.note(), session: placed.made, weights, run })
     }
@@ -136,7 +141,7 @@ impl Predictor {
         &mut self,
         panel: &Panel,
         future: Option<Future<'_>>,
-    ) -> Result<(Vec<Forecast>, Vec<String>), CliError> {
+    ) -> Result<(Vec<Forecast>, Vec<String>), ForecastError> {
         Ok(self.run.forecast_all(&mut self.session, panel, future)?)
     }
 
@@ -150,7 +155,7 @@ impl Predictor {
         (panel, known): (&Panel, Option<&Panel>),
         levels: &[f64],
         forecasts: &mut [Forecast],
-    ) -> Result<(), CliError> {
+    ) -> Result<(), ForecastError> {
         if levels.is_empty() {
             return Ok(());
         }

@@ -3,10 +3,10 @@
 use super::begun::{Begun, Finished};
 use super::comparison::Comparison;
 use super::ready::Ready;
-use crate::error::CliError;
-use landfall_forecast::run::{EvaluationRecord, TestScoring, Units};
-use landfall_train::checkpoint::{Progress, save};
-use landfall_train::data::Segment;
+use crate::checkpoint::{Progress, save};
+use crate::data::Segment;
+use crate::error::ForecastError;
+use crate::run::{EvaluationRecord, TestScoring, Units};
 use std::sync::Arc;
 
 impl Begun {
@@ -14,7 +14,7 @@ impl Begun {
     ///
     /// # Errors
     /// A file that cannot be written, a device fault.
-    pub fn import(self) -> Result<Finished, CliError> {
+    pub fn import(self) -> Result<Finished, ForecastError> {
         let Self { ready, mut folder, configuration } = self;
         let Ready { resolved, mut session, comparison, .. } = ready;
         save(&folder.best(), &session, &configuration, &Progress::default(), false)?;
@@ -25,8 +25,8 @@ impl Begun {
             let mut record = EvaluationRecord::new(0, Segment::Test, &scored, &Units::of(panel));
             let test =
                 TestScoring { panel: Arc::clone(panel), period: resolved.period, segment: Segment::Test };
-            test.add_to(&mut record, &mut session, None).map_err(CliError::During)?;
-            folder.log(&record).map_err(CliError::During)?;
+            test.add_to(&mut record, &mut session, None).map_err(ForecastError::During)?;
+            folder.log(&record).map_err(ForecastError::During)?;
             records.push(record);
         }
         Ok(Finished { resolved, session, comparison, chosen: None, records, steps: 0 })

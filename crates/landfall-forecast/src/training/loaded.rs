@@ -1,30 +1,36 @@
 //! The data of a run, and a session over it.
 
 use super::comparison::{Classes, Comparison};
-use crate::error::CliError;
+use crate::choice::Plan;
+use crate::data::{Panel, Summary, few};
+use crate::error::ForecastError;
+use crate::pretrained::Pretrained;
+use crate::run::{Data, Device, OnDevice, Resolved, RunError, Settings, Text, on_device};
+use crate::train::{Dataset, Session};
 use landfall::World;
-use landfall_forecast::choice::Plan;
-use landfall_forecast::pretrained::Pretrained;
-use landfall_forecast::run::{Data, Device, OnDevice, Resolved, RunError, Settings, Text, on_device};
-use landfall_train::data::{Panel, Summary, few};
-use landfall_train::train::{Dataset, Session};
 use std::sync::Arc;
 
 /// A session on the device that was asked for, with its data.
-pub(crate) struct Loaded {
-    pub(crate) placed: OnDevice<Session>,
-    pub(crate) dataset: Dataset,
+pub struct Loaded {
+    /// The session, and where it is.
+    pub placed: OnDevice<Session>,
+    /// The data of its steps.
+    pub dataset: Dataset,
     pub(super) comparison: Comparison,
     /// How a forecaster will be chosen, by the default recipe.
     pub(super) plan: Option<Plan>,
     /// What was read of series.
     pub(super) summary: Option<Summary>,
-    pub(crate) notes: Vec<Text>,
+    /// What a person has to know.
+    pub notes: Vec<Text>,
 }
 
 /// Settings with those that follow from the weights that they start from, the weights, and what a person has to know of
 /// them.
-pub(crate) fn start_of(settings: Settings) -> Result<(Settings, Option<Pretrained>, Vec<Text>), CliError> {
+///
+/// # Errors
+/// Weights that cannot be read, or that contradict the settings.
+pub fn start_of(settings: Settings) -> Result<(Settings, Option<Pretrained>, Vec<Text>), ForecastError> {
     let Some(path) = &settings.init else { return Ok((settings, None, Vec::new())) };
     let weights = Pretrained::read(path)?;
     let (settings, notes) = settings.with_weights(&weights)?;
@@ -32,7 +38,10 @@ pub(crate) fn start_of(settings: Settings) -> Result<(Settings, Option<Pretraine
 }
 
 /// Reads the data, unless it is series that are read already, and makes a session of it, on an engine that joins a world.
-pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>, world: &World) -> Result<Loaded, CliError> {
+///
+/// # Errors
+/// Data that cannot be read or is too short, a device that is not there.
+pub fn load(resolved: &mut Resolved, panel: Option<Panel>, world: &World) -> Result<Loaded, ForecastError> {
     let (mut plan, mut summary) = (None, None);
     let (dataset, comparison, notes) =
         match panel.map_or_else(|| resolved.load(), |panel| Ok(Data::Series(panel)))? {
@@ -69,7 +78,7 @@ pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>, world: &World)
 }
 
 /// Checks that all ranks train the same: settings and data.
-fn alike(world: &World, settings: &Settings, dataset: &Dataset) -> Result<(), CliError> {
+fn alike(world: &World, settings: &Settings, dataset: &Dataset) -> Result<(), ForecastError> {
     if world.is_single() {
         return Ok(());
     }

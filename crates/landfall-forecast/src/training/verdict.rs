@@ -1,10 +1,10 @@
 //! What is to be known first of the results of a run.
 
 use super::begun::Finished;
-use landfall_forecast::choice::MIN_WINDOWS;
-use landfall_forecast::report::digits;
-use landfall_forecast::run::{Choice, Scored};
-use landfall_train::data::{Segment, Setting};
+use crate::choice::MIN_WINDOWS;
+use crate::data::{Segment, Setting};
+use crate::report::digits;
+use crate::run::{Choice, Scored};
 
 /// Fewer test windows than these say little: neighbouring windows share most of their rows.
 const FEW_WINDOWS: usize = 20;

@@ -3,8 +3,8 @@
 use super::begun::Finished;
 use super::choice::Tested;
 use super::comparison::Comparison;
-use landfall_forecast::run::EvaluationRecord;
-use landfall_train::data::Metrics;
+use crate::data::Metrics;
+use crate::run::EvaluationRecord;
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -3,10 +3,10 @@
 use super::choice::{Chosen, chosen};
 use super::comparison::Comparison;
 use super::ready::Ready;
-use crate::error::CliError;
-use landfall_forecast::choice::Plan;
-use landfall_forecast::run::{EvaluationRecord, Observer, Outcome, Resolved, RunFolder, fit};
-use landfall_train::train::{Dataset, Session};
+use crate::choice::Plan;
+use crate::error::ForecastError;
+use crate::run::{EvaluationRecord, Observer, Outcome, Resolved, RunFolder, fit};
+use crate::train::{Dataset, Session};
 use std::path::Path;
 
 /// A run with a directory, before its first step or the next one.
@@ -40,10 +40,14 @@ pub struct Trained {
 
 /// A run that is done.
 pub struct Finished {
-    pub(crate) resolved: Resolved,
-    pub(crate) session: Session,
-    pub(crate) comparison: Comparison,
-    pub(crate) chosen: Option<Chosen>,
+    /// Its settings.
+    pub resolved: Resolved,
+    /// Its session, with the best weights.
+    pub session: Session,
+    /// What its errors are compared with.
+    pub comparison: Comparison,
+    /// What it forecasts with, by the default recipe.
+    pub chosen: Option<Chosen>,
     pub(crate) records: Vec<EvaluationRecord>,
     pub(crate) steps: usize,
 }
@@ -65,13 +69,13 @@ impl Begun {
     ///
     /// # Errors
     /// A step that is not finite, a file that cannot be written, a device fault.
-    pub fn fit(self, observer: &mut dyn Observer) -> Result<Ended<Trained>, CliError> {
+    pub fn fit(self, observer: &mut dyn Observer) -> Result<Ended<Trained>, ForecastError> {
         let Self { ready, mut folder, configuration } = self;
-        folder.write("plan.json", &ready.plans()).map_err(CliError::During)?;
+        folder.write("plan.json", &ready.plans()).map_err(ForecastError::During)?;
         let options = ready.options(configuration);
         let Ready { resolved, mut session, comparison, choice, from, .. } = ready;
         let outcome = if resolved.trains() {
-            fit(&mut session, &mut folder, from, &options, observer).map_err(CliError::During)?
+            fit(&mut session, &mut folder, from, &options, observer).map_err(ForecastError::During)?
         } else {
             Outcome::Finished { records: Vec::new(), steps: 0 }
         };
@@ -103,7 +107,7 @@ impl Trained {
     ///
     /// # Errors
     /// As [`Begun::fit`].
-    pub fn choose(self, stop: &dyn Fn() -> bool) -> Result<Ended<Finished>, CliError> {
+    pub fn choose(self, stop: &dyn Fn() -> bool) -> Result<Ended<Finished>, ForecastError> {
         let Self { mut resolved, mut session, comparison, choice, mut folder, mut records, steps } = self;
         let mut made = None;
         if let (Some(choice), Comparison::Series(panel)) = (&choice, &comparison) {

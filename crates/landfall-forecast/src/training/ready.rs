@@ -4,16 +4,16 @@ use super::begun::Begun;
 use super::comparison::Comparison;
 use super::loaded::{Loaded, load, start_of};
 use super::unchanged::{samples_unchanged, unchanged};
-use crate::error::CliError;
-use landfall::World;
-use landfall_forecast::choice::Plan;
-use landfall_forecast::run::{
+use crate::checkpoint::{File, Progress, load_checkpoint, load_weights};
+use crate::choice::Plan;
+use crate::data::{Frame, Panel, Segment, Summary, WindowedPanel};
+use crate::error::ForecastError;
+use crate::run::{
     AutoReason, CheckpointEvery, Device, FitOptions, KEPT_DATA, OnDevice, OneOrMore, Resolved, Run, RunError,
     RunFolder, RunLock, Settings, TestScoring, Text, Units, complete, enough, without_intervals,
 };
-use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
-use landfall_train::data::{Frame, Panel, Segment, Summary, WindowedPanel};
-use landfall_train::train::{Dataset, Schedule, Session};
+use crate::train::{Dataset, Schedule, Session};
+use landfall::World;
 use serde_json::json;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -53,18 +53,22 @@ enum Place {
 
 /// A run that can begin: its data is read and its session made, and nothing is written yet.
 pub struct Ready {
-    pub(crate) resolved: Resolved,
-    pub(crate) session: Session,
-    pub(crate) comparison: Comparison,
+    /// Its settings.
+    pub resolved: Resolved,
+    /// Its session.
+    pub session: Session,
+    /// What its errors are compared with.
+    pub comparison: Comparison,
     /// How a forecaster will be chosen, and on which data.
     pub(super) choice: Option<(Plan, Dataset)>,
     /// Why `auto` chose the device that it did.
-    pub(crate) chosen: Option<AutoReason>,
+    pub chosen: Option<AutoReason>,
     /// What was read of a series.
-    pub(crate) summary: Option<Summary>,
+    pub summary: Option<Summary>,
     /// What else a person has to know.
-    pub(crate) notes: Vec<Text>,
-    pub(crate) from: Progress,
+    pub notes: Vec<Text>,
+    /// Steps that are done.
+    pub from: Progress,
     place: Place,
 }
 
@@ -74,7 +78,7 @@ impl Ready {
     /// # Errors
     /// Settings that do not fit together, a directory that holds a run already, data that cannot be read or is too short, a
     /// device that is not there.
-    pub fn new(run: NewRun) -> Result<Self, CliError> {
+    pub fn new(run: NewRun) -> Result<Self, ForecastError> {
         Self::made(run, None)
     }
 
@@ -82,11 +86,11 @@ impl Ready {
     ///
     /// # Errors
     /// As [`Ready::new`].
-    pub fn on(run: NewRun, panel: Panel) -> Result<Self, CliError> {
+    pub fn on(run: NewRun, panel: Panel) -> Result<Self, ForecastError> {
         Self::made(run, Some(panel))
     }
 
-    fn made(run: NewRun, panel: Option<Panel>) -> Result<Self, CliError> {
+    fn made(run: NewRun, panel: Option<Panel>) -> Result<Self, ForecastError> {
         let NewRun { mut settings, out, tuned, frame, world } = run;
         if frame.is_some() {
             settings.data = Some(OneOrMore(vec![PathBuf::from(KEPT_DATA)]));
@@ -115,8 +119,12 @@ impl Ready {
     /// going on.
     ///
     /// # Errors
-    /// [`CliError::Complete`], [`CliError::FewerSteps`]; what is no run, or has no checkpoint; other data than it was trained on; as [`Ready::new`].
-    pub fn resumed(changes: &Settings, path: &Path, world: &World) -> Result<(Self, Vec<String>), CliError> {
+    /// [`ForecastError::Complete`], [`ForecastError::FewerSteps`]; what is no run, or has no checkpoint; other data than it was trained on; as [`Ready::new`].
+    pub fn resumed(
+        changes: &Settings,
+        path: &Path,
+        world: &World,
+    ) -> Result<(Self, Vec<String>), ForecastError> {
         let stored = Run::open(path)?;
         let lock = RunLock::take(path)?;
         let before = stored.resolved().settings.clone();
@@ -124,14 +132,14 @@ impl Ready {
         let checkpoint = path.join("checkpoint.safetensors");
         if !checkpoint.exists() && RunFolder::last_evaluation(path)?.is_some() {
             // Linear networks are fit without steps, and imported weights take none: such a run has no checkpoint.
-            return Err(CliError::NoSteps(path.to_owned()));
+            return Err(ForecastError::NoSteps(path.to_owned()));
         }
         if !checkpoint.exists() {
             return Err(RunError::NoCheckpoint { path: path.to_owned() }.into());
         }
         let file = File::read(&checkpoint)?;
         let ready = Self::prepare(resolved, None, false, Place::Resumed(lock), world, |session| {
-            load_checkpoint(&checkpoint, &file, session).map_err(CliError::from)
+            load_checkpoint(&checkpoint, &file, session).map_err(ForecastError::from)
         })?;
         match &ready.comparison {
             Comparison::Series(now) => unchanged(path, &stored, now, &ready.resolved.settings)?,
@@ -140,12 +148,12 @@ impl Ready {
         }
         let (run, done, total) = (path.to_owned(), ready.from.step, ready.steps());
         if total < done {
-            return Err(CliError::FewerSteps { run, done, total });
+            return Err(ForecastError::FewerSteps { run, done, total });
         }
         // A run that was stopped while it chose has done its steps.
         let chooses = ready.choice.is_some() && before.forecaster.is_none();
         if !chooses && complete(&ready.session, path, &ready.from, &ready.options(String::new()))? {
-            return Err(CliError::Complete { run, done, total });
+            return Err(ForecastError::Complete { run, done, total });
         }
         let notes = ready.changed(&before);
         Ok((ready, notes))
@@ -177,8 +185,8 @@ impl Ready {
         tuned: bool,
         place: Place,
         world: &World,
-        start: impl FnOnce(&mut Session) -> Result<Progress, CliError>,
-    ) -> Result<Self, CliError> {
+        start: impl FnOnce(&mut Session) -> Result<Progress, ForecastError>,
+    ) -> Result<Self, ForecastError> {
         let Loaded { placed, dataset, comparison, plan, summary, mut notes } =
             load(&mut resolved, panel, world)?;
         let OnDevice { made: mut session, device, reason: chosen } = placed;
@@ -238,7 +246,7 @@ impl Ready {
     ///
     /// # Errors
     /// A directory that cannot be made or written, or that another process has just begun a run in.
-    pub fn begin(mut self) -> Result<Begun, CliError> {
+    pub fn begin(mut self) -> Result<Begun, ForecastError> {
         let (folder, configuration) =
             match std::mem::replace(&mut self.place, Place::New { out: None, frame: None }) {
                 Place::New { out: Some(path), frame } => self.create(&path, frame.as_ref())?,
@@ -254,7 +262,11 @@ impl Ready {
     }
 
     /// A new directory, with the data where it is kept.
-    fn create(&mut self, path: &Path, frame: Option<&KeptFrame>) -> Result<(RunFolder, String), CliError> {
+    fn create(
+        &mut self,
+        path: &Path,
+        frame: Option<&KeptFrame>,
+    ) -> Result<(RunFolder, String), ForecastError> {
         if frame.is_some() {
             self.resolved.settings.data = Some(OneOrMore(vec![path.join(KEPT_DATA)]));
         }
@@ -267,11 +279,11 @@ impl Ready {
     }
 
     /// The first free `runs/<model>-<number>`.
-    fn numbered(&mut self, frame: Option<&KeptFrame>) -> Result<(RunFolder, String), CliError> {
+    fn numbered(&mut self, frame: Option<&KeptFrame>) -> Result<(RunFolder, String), ForecastError> {
         let name = self.resolved.settings.preset.clone().unwrap_or_else(|| "run".to_owned());
         for number in 1usize.. {
             match self.create(&PathBuf::from("runs").join(format!("{name}-{number}")), frame) {
-                Err(CliError::Run(RunError::Exists { .. })) => {}
+                Err(ForecastError::Run(RunError::Exists { .. })) => {}
                 other => return other,
             }
         }
@@ -321,7 +333,7 @@ impl Ready {
 }
 
 /// Checks that all ranks go on from the same step.
-fn same_step(world: &World, from: &Progress) -> Result<(), CliError> {
+fn same_step(world: &World, from: &Progress) -> Result<(), ForecastError> {
     if world.is_single() {
         return Ok(());
     }

@@ -15,7 +15,7 @@ mod unchanged;
 mod verdict;
 
 pub use begun::{Begun, Ended, Finished, Trained};
-pub(crate) use choice::Chosen;
-pub(crate) use comparison::Comparison;
-pub(crate) use loaded::{load, start_of};
+pub use choice::{Chosen, Tested};
+pub use comparison::{Classes, Comparison};
+pub use loaded::{Loaded, load, start_of};
 pub use ready::{KeptFrame, NewRun, Ready};

@@ -1,29 +1,30 @@
 //! The end of a run of the default recipe: what it forecasts with, and how good that is on the test windows.
 
-use crate::error::CliError;
-use landfall_forecast::choice::Plan;
-use landfall_forecast::run::{
+use crate::choice::Plan;
+use crate::data::{Segment, WindowedPanel};
+use crate::error::ForecastError;
+use crate::run::{
     Choice, EvaluationRecord, IntervalRecord, Resolved, Run, RunFolder, TestScoring, Units, Weights, choose,
     run_source,
 };
-use landfall_train::data::{Segment, WindowedPanel};
-use landfall_train::train::{Dataset, Session};
+use crate::train::{Dataset, Session};
 use serde_json::json;
 use std::sync::Arc;
 
 /// What was chosen, with its errors on the test windows.
-pub(crate) struct Chosen {
-    pub(crate) choice: Choice,
+pub struct Chosen {
+    /// The choice.
+    pub choice: Choice,
     /// Its errors; none where there is no window that tests.
-    pub(crate) tested: Option<Tested>,
+    pub tested: Option<Tested>,
 }
 
 /// Errors on the test windows.
-pub(crate) struct Tested {
+pub struct Tested {
     /// Those of what the run forecasts with.
-    pub(crate) forecast: EvaluationRecord,
+    pub forecast: EvaluationRecord,
     /// Those of its network on its own.
-    pub(crate) network: EvaluationRecord,
+    pub network: EvaluationRecord,
 }
 
 /// Chooses by validation, writes the choice into the run's folder, and scores it; none when it was stopped.
@@ -34,13 +35,13 @@ pub(super) fn chosen(
     (plan, dataset): &(Plan, Dataset),
     folder: &mut RunFolder,
     stop: &dyn Fn() -> bool,
-) -> Result<Option<Chosen>, CliError> {
+) -> Result<Option<Chosen>, ForecastError> {
     let made = choose(resolved, session, panel, (plan, dataset), folder, stop);
-    let Some(choice) = made.map_err(CliError::During)? else { return Ok(None) };
+    let Some(choice) = made.map_err(ForecastError::During)? else { return Ok(None) };
     resolved.settings.forecaster = Some(choice.forecaster.clone());
-    folder.write("choice.json", &format!("{}\n", json!(choice))).map_err(CliError::During)?;
+    folder.write("choice.json", &format!("{}\n", json!(choice))).map_err(ForecastError::During)?;
     let configuration = resolved.settings.to_toml_in(folder.path())?;
-    folder.write("config.toml", &configuration).map_err(CliError::During)?;
+    folder.write("config.toml", &configuration).map_err(ForecastError::During)?;
     if !panel.is_tested() {
         return Ok(Some(Chosen { choice, tested: None }));
     }
@@ -55,19 +56,19 @@ pub(super) fn chosen(
     let units = Units::of(panel);
     let step = if choice.forecaster.ridge.is_some() { 0 } else { resolved.steps(session) };
     let record = |e: &_| EvaluationRecord::new(step, Segment::Test, e, &units);
-    let forecast = run.evaluate(session, panel, Segment::Test).map_err(CliError::During)?;
+    let forecast = run.evaluate(session, panel, Segment::Test).map_err(ForecastError::During)?;
     let mut forecast = record(&forecast);
     forecast.forecaster = Some(choice.winner.name.clone());
     let test = TestScoring { panel: Arc::clone(panel), period: resolved.period, segment: Segment::Test };
-    test.add_to(&mut forecast, session, run.forecaster()).map_err(CliError::During)?;
+    test.add_to(&mut forecast, session, run.forecaster()).map_err(ForecastError::During)?;
     if let Some(levels) = &resolved.settings.interval {
         forecast.intervals = interval_records(&run, session, panel, levels)?;
     }
     let engine = session.engine.clone();
     let network = engine.enter(|| session.evaluate(Segment::Test))?;
     let mut network = record(&network);
-    test.add_to(&mut network, session, None).map_err(CliError::During)?;
-    folder.log(&forecast).map_err(CliError::During)?;
+    test.add_to(&mut network, session, None).map_err(ForecastError::During)?;
+    folder.log(&forecast).map_err(ForecastError::During)?;
     Ok(Some(Chosen { choice, tested: Some(Tested { forecast, network }) }))
 }
 
@@ -77,8 +78,8 @@ fn interval_records(
     session: &mut Session,
     panel: &WindowedPanel,
     levels: &[f64],
-) -> Result<Vec<IntervalRecord>, CliError> {
-    let made = run.intervals(session, panel, levels).map_err(CliError::During)?;
+) -> Result<Vec<IntervalRecord>, ForecastError> {
+    let made = run.intervals(session, panel, levels).map_err(ForecastError::During)?;
     let mut source = run_source(session, panel, run.forecaster());
-    made.record(&mut source, panel, run.resolved().period).map_err(CliError::During)
+    made.record(&mut source, panel, run.resolved().period).map_err(ForecastError::During)
 }
