@@ -24,13 +24,14 @@ class Row:
     """An op or a method, how a call of it is drawn, and its peer.
 
     `smooth`: whether it has a gradient; `rounds`: whether f64 gives its results more exactly than f32; `bounds`: largest
-    errors by dtype, of outputs and gradients, where they are not the usual ones; `note`: what the cases leave out."""
+    errors by dtype, of outputs and gradients, where they are not the usual ones; `wide`: the outputs that are f32 where
+    the arguments have 16 bits; `note`: what the cases leave out."""
 
-    def __init__(self, name, draw, peer, method=False, dtypes=FLOATS, smooth=True, rounds=True, bounds=None, note="",
+    def __init__(self, name, draw, peer, method=False, dtypes=FLOATS, smooth=True, rounds=True, bounds=None, wide=(), note="",
                  title=None):
         self.name, self.draw, self.peer, self.method = name, draw, peer, method
         self.dtypes, self.smooth, self.rounds, self.bounds, self.note = dtypes, smooth, rounds, bounds or {}, note
-        self.title = title or name
+        self.wide, self.title = wide, title or name
 
 
 def row(name, draw, peer, **how):
@@ -70,6 +71,15 @@ def two(low=-3, high=3):
 
 # Pointwise, of one argument.
 
+
+def clamped(d):
+    """Numbers none of which is a bound; the bounds are numbers that the dtype holds."""
+    low, high = (torch.tensor(d.number(*ends)).to(DTYPES[d.dtype]).item() for ends in ((-2, -0.1), (0.1, 2)))
+    x, = one()(d)[0]
+    x.leaf[(x.leaf == low) | (x.leaf == high)] = 0
+    return [x], dict(low=low, high=high)
+
+
 row("abs", one(), torch.abs, dtypes=NUMBERS)
 row("neg", one(), torch.neg, dtypes=NUMBERS)
 row("sign", one(), torch.sign, dtypes=NUMBERS, smooth=False, note="PyTorch's gradient is 0, ours is refused")
@@ -98,7 +108,7 @@ row("leaky_relu", lambda d: (one()(d)[0], dict(slope=d.number(0, 1))),
     lambda x, slope: F.leaky_relu(x, slope))
 row("affine", lambda d: ([d.tensor(d.shape(0))], dict(mul=d.number(-2, 2), add=d.number(-2, 2))),
     lambda x, mul, add: x * mul + add)
-row("clamp", lambda d: (one()(d)[0], dict(low=d.number(-2, 0), high=d.number(0, 2))),
+row("clamp", clamped,
     lambda x, low, high: x.clamp(low, high),
     note="the gradient at the bounds themselves: ours is the cotangent, that of PyTorch 2.15 is 0")
 row("gelu", lambda d: (one(-6, 6)(d)[0], dict(approximation=d.pick(("erf", "tanh")))),
@@ -257,7 +267,7 @@ row("variance", over(2, change=alike_or_far, correction=lambda d: d.int(0, 1)),
 row("standard_deviation", over(2, change=alike_or_far, broadcast=False, correction=lambda d: d.int(0, 1)),
     lambda x, axes, keep, correction: x.std(axes, correction=correction, keepdim=keep), **METHOD)
 row("mean_all", lambda d: ([d.tensor(d.shape(0))], {}), torch.mean, **METHOD)
-row("global_norm", lambda d: ([d.tensor(d.shape(0))], {}), torch.linalg.vector_norm)
+row("global_norm", lambda d: ([d.tensor(d.shape(0))], {}), torch.linalg.vector_norm, wide=(0,))
 
 
 def along(low=-3, high=3, values=(), **how):
@@ -507,7 +517,8 @@ row("arange", lambda d: ([], dict(dtype=d.dtype, start=float(d.int(0, 9)), step=
     lambda dtype, start, step, count: torch.arange(start, start + step * count, step, dtype=DTYPES[dtype]),
     dtypes=NUMBERS, smooth=False, note="numbers that the dtype holds", **METHOD)
 row("linspace", lambda d: ([], dict(dtype=d.dtype, first=d.number(-9, 9), last=d.number(-9, 9), count=d.int(1, 70))),
-    lambda dtype, first, last, count: torch.linspace(first, last, count, dtype=DTYPES[dtype]), smooth=False, **METHOD)
+    lambda dtype, first, last, count: torch.linspace(first, last, count, dtype=torch.float64).to(DTYPES[dtype]),
+    smooth=False, note="PyTorch's in f64 rounded once: in 16 bits its own rounds the step", **METHOD)
 row("eye", lambda d: ([], dict(dtype=d.dtype, n=d.size())), lambda dtype, n: torch.eye(n, dtype=DTYPES[dtype]),
     dtypes=ANY, smooth=False, **METHOD)
 row("lower_triangle", lambda d: ([], dict(rows=d.size(), columns=d.size(), diagonal=d.int(-4, 4))),

@@ -198,10 +198,19 @@ class Draw:
     def distinct(self, shape, **how):
         """Numbers of which no two are equal: an op that chooses one has one choice. (As many as `u8` holds, of integers.)"""
         made = self.tensor(shape, broadcast=False, **how)
-        count = made.leaf.numel()
+        seen = made.value(made.leaf)
+        count = seen.numel()
         order = torch.tensor(self.rng.permutation(count))
-        spread = (order - count // 2) * (6 / count) if self.float else order - (0 if self.dtype == "u8" else count // 2)
-        made.leaf = spread.to(made.leaf.dtype).reshape(made.leaf.shape)
+        if self.dtype in HALVES:
+            # Numbers that the dtype holds, over all of its exponents from 2⁻³⁰ to 3.
+            every = torch.arange(-2**15, 2**15).to(torch.int16).view(made.leaf.dtype)
+            every = every[(every.abs() < 3) & (every.abs() > 2**-30)]
+            spread = every[torch.arange(count) * len(every) // max(count, 1)][order]
+        elif self.float:
+            spread = (order - count // 2) * (6 / count)
+        else:
+            spread = order - (0 if self.dtype == "u8" else count // 2)
+        seen.copy_(spread.reshape(seen.shape))
         return made
 
     def index(self, shape, size, dtype="i64", **how):

@@ -2,11 +2,12 @@
 
 import math
 
+import numpy
 import torch
 from torch.nn import functional as F
 
 from parity_cases import METHOD, row
-from parity_engine import Arg
+from parity_engine import DTYPES, HALVES, Arg
 
 # Ops that no row calls by name: they are in the programs of another one, which is checked.
 PART_OF = {
@@ -21,9 +22,12 @@ PART_OF = {
 DRAWN_WITH = {"bernoulli"}
 
 # Ops, and methods of the graph, that PyTorch has nothing for.
+COLLECTIVE = "it needs several ranks: the generated suite has it with one, `tests/collectives.rs` with several"
 NO_PEER = {
+    **dict.fromkeys(("all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_scatter"), COLLECTIVE),
     "advance": "it counts batches in the cursor",
     "advance_micro": "it counts micro-batches in the cursor",
+    "composed": "it makes one function of several ops: norms, losses and others, which have rows",
     "entry": "an entry of the state is no function",
     "batch_windows": "windows of an epoch in an order of the engine's own (a keyed bijection)",
     "normal": "as uniform",
@@ -94,27 +98,37 @@ def attention(d):
     b, n, h, e = d.int(1, 3), d.pick((1, 2, 5, 8, 17, 33, 70)), d.int(1, 4), d.pick((1, 3, 4, 8, 16, 24))
     previous, emit = d.chance(), d.chance()
     args = [d.tensor([b, n, h, e], broadcast=False) for _ in range(3)] + ([d.tensor([b, h, n, n])] if previous else [])
-    return args, dict(scale=d.number(0.1, 0.6), previous=previous, emit_scores=emit)
+    return args, dict(scale=d.number(0.1, 0.6), previous=previous, emit_scores=emit), dict(stored=DTYPES[d.dtype])
 
 
-def attended(q, k, v, prev=None, scale=1.0, previous=False, emit_scores=False):
+def as_stored(out, lse, dtype):
+    """The result itself. The slopes of its scores are P∘(g·vᵀ − rowsum(g∘out)) with `out` as it is stored (FlashAttention,
+    algorithm 4): in 16 bits that rounding is most of the error of a gradient."""
+    if dtype == out.dtype:
+        return out
+    lse = torch.where(lse.isinf(), 0, lse).unsqueeze(-1)
+    return out + (lse - lse.detach()) * (out - out.to(dtype)).detach()
+
+
+def attended(q, k, v, prev=None, scale=1.0, previous=False, emit_scores=False, stored=None):
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=prev, scale=scale).transpose(1, 2)
     scores = scale * q @ k.transpose(-1, -2) + (prev if previous else 0)
-    lse = scores.logsumexp(-1).detach()
-    return (out, lse, scores) if emit_scores else (out, lse)
+    lse = scores.logsumexp(-1)
+    out = as_stored(F.scaled_dot_product_attention(q, k, v, attn_mask=prev, scale=scale), lse, stored).transpose(1, 2)
+    return (out, lse.detach(), scores) if emit_scores else (out, lse.detach())
 
 
 def cosine(d):
     b, n, h, e = d.int(1, 3), d.pick((1, 2, 3, 5, 8, 12)), d.int(1, 4), d.pick((2, 3, 4, 8, 16))
-    return [d.tensor([b, n, 3, h, e]), d.tensor([h], 1, 8)], dict(eps=1e-6)
+    return [d.tensor([b, n, 3, h, e]), d.tensor([h], 1, 8)], dict(eps=1e-6), dict(stored=DTYPES[d.dtype])
 
 
-def cosine_attention(qkv, temperature, eps):
+def cosine_attention(qkv, temperature, eps, stored):
     q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
     q, k = (x * (x.square().sum(-1, keepdim=True) + eps).rsqrt() for x in (q, k))
     scores = q @ k.transpose(-1, -2) * temperature.reshape(-1, 1, 1)
-    return (scores.softmax(-1) @ v).transpose(1, 2), scores.logsumexp(-1).detach()
+    lse = scores.logsumexp(-1)
+    return as_stored(scores.softmax(-1) @ v, lse, stored).transpose(1, 2), lse.detach()
 
 
 def seen(d):
@@ -127,10 +141,11 @@ def seen(d):
     args += [d.tensor([b, heads, m, n], dtype=mask)] if mask else []
     lengths = d.chance(0.3)
     args += [d.index([b], n + 1)] if lengths else []
-    return args, dict(scale=d.number(0.1, 0.6), causal=d.chance(), mask=mask is not None, lengths=lengths)
+    return args, dict(scale=d.number(0.1, 0.6), causal=d.chance(), mask=mask is not None, lengths=lengths), \
+        dict(stored=DTYPES[d.dtype])
 
 
-def masked_attention(q, k, v, *more, scale, causal, mask, lengths):
+def masked_attention(q, k, v, *more, scale, causal, mask, lengths, stored):
     repeated = q.shape[2] // k.shape[2]
     q, k, v = q.transpose(1, 2), *(x.transpose(1, 2).repeat_interleave(repeated, 1) for x in (k, v))
     m, n = q.shape[2], k.shape[2]
@@ -144,25 +159,56 @@ def masked_attention(q, k, v, *more, scale, causal, mask, lengths):
     added = torch.where(visible | ~some, added, -math.inf)
     out = torch.where(some, F.scaled_dot_product_attention(q, k, v, attn_mask=added, scale=scale), 0)
     lse = torch.where(some.squeeze(-1), (scale * q @ k.transpose(-1, -2) + added).logsumexp(-1), -math.inf)
-    return out.transpose(1, 2), lse.detach()
+    return as_stored(out, lse, stored).transpose(1, 2), lse.detach()
 
 
-def attend(q, k, v, *more, causal, mask, lengths):
-    scale = q.shape[-1] ** -0.5
-    return masked_attention(q, k, v, *more, scale=scale, causal=causal, mask=mask, lengths=lengths)[0]
+def attend(q, k, v, *more, **how):
+    return masked_attention(q, k, v, *more, scale=q.shape[-1] ** -0.5, **how)[0]
 
 
 def without_scale(draw):
     def changed(d):
-        args, attributes = draw(d)
-        return args, {k: v for k, v in attributes.items() if k != "scale"}
+        args, attributes, aside = draw(d)
+        return args, {k: v for k, v in attributes.items() if k != "scale"}, aside
     return changed
 
 
-row("attention", attention, attended)
-row("masked_attention", seen, masked_attention)
+def heads_first(d):
+    """PyTorch's own axes: heads before tokens, with a mask, causal or neither, values of a width of their own."""
+    batch, m, n = [d.int(1, 3) for _ in range(d.int(0, 2))], d.pick((1, 2, 5, 9, 33)), d.pick((1, 3, 8, 17, 70))
+    e, f = (d.pick((1, 3, 4, 8, 16, 24)) for _ in range(2))
+    groups, grouped = d.int(1, 3), d.chance(0.3)
+    heads, mask = groups * (d.int(1, 3) if grouped else 1), d.pick((None, "bool", d.dtype))
+    shapes = ([heads, m, e], [groups, n, e], [groups, n, f])
+    args = [d.tensor(batch + shape, broadcast=False) for shape in shapes]
+    if mask:
+        args.append(d.tensor([heads, m, n] if d.chance() else [m, n], dtype=mask))
+        # A row that sees nothing is NaN in PyTorch.
+        if mask == "bool":
+            args[-1].value(args[-1].leaf)[..., 0] = True
+    attributes = dict(is_causal=mask is None and d.chance(), enable_gqa=grouped)
+    attributes.update(dict(scale=d.number(0.1, 0.6)) if d.chance() else {})
+    return args, attributes, dict(stored=DTYPES[d.dtype])
+
+
+def scaled_dot_product_attention(q, k, v, mask=None, is_causal=False, enable_gqa=False, scale=None, stored=None):
+    out = F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, enable_gqa=enable_gqa, scale=scale)
+    if stored == out.dtype:
+        return out
+    keys = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
+    scores = (scale or q.shape[-1] ** -0.5) * q @ keys.transpose(-1, -2)
+    visible = torch.ones(scores.shape[-2:], dtype=torch.bool).tril() if is_causal else mask
+    if visible is not None:
+        scores = torch.where(visible, scores, -math.inf) if visible.dtype == torch.bool else scores + visible
+    return as_stored(out, scores.logsumexp(-1), stored)
+
+
+row("attention", attention, attended, wide=(1,))
+row("masked_attention", seen, masked_attention, wide=(1,))
 row("attend", without_scale(seen), attend, **METHOD)
-row("cosine_attention", cosine, cosine_attention, bounds=dict(f32=(1e-5, 1e-4)))
+row("scaled_dot_product_attention", heads_first, scaled_dot_product_attention,
+    note="queries that see no key: PyTorch's are NaN", **METHOD)
+row("cosine_attention", cosine, cosine_attention, wide=(1,), bounds=dict(f32=(1e-5, 1e-4)))
 
 
 # Norms.
@@ -211,8 +257,8 @@ def running_update(old, batch, ok, momentum, unbiased_count):
 
 # Of elements that are close to each other, rounding counts 1/√eps times.
 CLOSE = dict(bounds=dict(f64=(1e-12, 1e-10), f32=(1e-5, 1e-3)), note="rows of equal elements")
-row("layer_norm", normed(1), layer_norm, **CLOSE)
-row("batch_norm", normed(2), batch_norm, **CLOSE)
+row("layer_norm", normed(1), layer_norm, wide=(1, 2), **CLOSE)
+row("batch_norm", normed(2), batch_norm, wide=(1, 2), **CLOSE)
 row("l2_norm", lengths, l2_norm)
 row("running_update", running, running_update, smooth=False)
 
@@ -305,7 +351,12 @@ def unpermute(y, table, source, w=None, routed=None, row_of=None, **_):
 
 def top(d):
     tokens, experts = d.size(), d.size()
-    return [d.tensor([tokens, experts], 0.05, 1, broadcast=False)], dict(k=d.int(1, experts), renormalise=d.chance())
+    p = d.tensor([tokens, experts], 0.05, 1, broadcast=False)
+    if d.dtype in HALVES:
+        # Random numbers of 16 bits are often equal.
+        rows = [d.rng.permutation(61)[:experts] for _ in range(tokens)]
+        p.value(p.leaf).copy_(torch.tensor(numpy.array(rows) + 4) / 64)
+    return [p], dict(k=d.int(1, experts), renormalise=d.chance())
 
 
 def top_k(p, k, renormalise):
@@ -362,8 +413,11 @@ def dropped(d):
 def adam(d):
     n, step, dtype = d.pick((1, 7, 40, 300)), d.int(0, 20), d.dtype
     state = dict(plain=True, state=True)
-    args = [d.tensor([n], **state), d.tensor([n]), d.tensor([n], **state), d.tensor([n], 0, 3, **state), d.cursor(step),
-            scalar(d.number(1e-4, 1e-2), torch.float64), d.tensor([], 0.1, 1), scalar(d.chance(0.8), torch.bool)]
+    # Moments and the scale of the gradients are not kept in 16 bits.
+    wide = "f32" if dtype in HALVES else dtype
+    args = [d.tensor([n], **state), d.tensor([n]), d.tensor([n], dtype=wide, **state),
+            d.tensor([n], 0, 3, dtype=wide, **state), d.cursor(step), scalar(d.number(1e-4, 1e-2), torch.float64),
+            d.tensor([], 0.1, 1, dtype=wide), scalar(d.chance(0.8), torch.bool)]
     return args, dict(beta1=d.number(0.8, 0.95), beta2=d.number(0.9, 0.999), eps=1e-8, weight_decay=d.pick((0.0, 0.1)),
                       decoupled=d.chance(), decay_elements=d.int(0, n + 3))
 
@@ -447,7 +501,7 @@ def finite(d):
 
 row("dropout", dropped, lambda x, cursor, rate, stream, mask: x * mask.to(x.dtype) / (1 - rate),
     note="with the engine's own mask, of `bernoulli`")
-row("adam", adam, adam_step, smooth=False, rounds=False,
+row("adam", adam, adam_step, smooth=False, rounds=False, wide=(1, 2),
     note="one step of torch.optim.Adam or AdamW")
 row("clip_scale", lambda d: ([d.tensor(d.shape(0), 0, 5)], dict(max=d.number(0.5, 3))),
     lambda norm, max: (max / (norm + 1e-6)).clamp(max=1), smooth=False, note="as in torch.nn.utils.clip_grad_norm_")
