@@ -354,9 +354,12 @@ def test_settings_are_the_programs():
     ):
         with pytest.raises(errors.ArgumentError, match=f"{next(iter(wrong))} .*: give "):
             Forecaster(**wrong)
-    with pytest.raises(ValueError, match="epochs 3 and max_steps 4: both say how long the run is"):
+    with pytest.raises(ValueError, match="epochs=3 and max_steps=4: both say how long the run is"):
         Forecaster(epochs=3, max_steps=4)
     with pytest.raises(ValueError, match="loss"):
         Forecaster(loss="mspe")
     assert {"horizon", "max_steps", "network", "alias"} <= set(Forecaster.settings())
+    assert Forecaster.describe("horizon") == "Rows to forecast"
+    with pytest.raises(errors.ArgumentError, match="no setting `max_step`"):
+        Forecaster.describe("max_step")
     assert Forecaster(horizon=np.int64(6), lr=np.float64(0.1))._settings == {"horizon": 6, "lr": 0.1}
