@@ -339,8 +339,8 @@ def test_settings_are_the_programs():
         Forecaster(freq="h")
     with pytest.raises(ValueError, match=r'lr: "\w+" is a text; give a number'):
         Forecaster(lr="fast")
-    with pytest.raises(ValueError, match="model: no value `nbeats`; choose patchtst") as caught:
-        Forecaster("nbeats")
+    with pytest.raises(ValueError, match="model: no value `nhits`; choose patchtst") as caught:
+        Forecaster("nhits")
     assert "preset" not in str(caught.value)
     with pytest.raises(ValueError, match="a paper's recipe is given as preset='patchtst-42'"):
         Forecaster("patchtst-42")
