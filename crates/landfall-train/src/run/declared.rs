@@ -452,6 +452,7 @@ lists! {
     f64: "a list of numbers",
     crate::data::Calendar: "a list of names",
     super::ScalerTable: "a list of tables",
+    ModelKind: "a list of names",
 }
 
 impl<T: SettingValue> SettingValue for super::settings::OneOrMore<T> {}
