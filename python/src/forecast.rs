@@ -399,15 +399,16 @@ fn literal(value: &str) -> String {
 
 /// The message of an error.
 fn in_python(e: &CliError) -> String {
-    match e {
-        CliError::Run(RunError::Exists { path }) => exists(path),
-        // What reads data says flags of its own.
-        CliError::Run(e) | CliError::During(e) if !matches!(e, RunError::Data(_)) => e.worded(&Keywords),
-        // Rows to forecast are a frame here, and no file.
-        other => {
-            keywords_of(&other.to_string()).replace("--future FILE", "futr_df").replace("--future", "futr_df")
-        }
+    if let CliError::Run(RunError::Exists { path }) = e {
+        return exists(path);
     }
+    let of_run = if let CliError::Run(e) | CliError::During(e) = e { Some(e) } else { None };
+    // What reads data says flags of its own.
+    if let Some(e) = of_run.filter(|e| !matches!(e, RunError::Data(_))) {
+        return e.worded(&Keywords);
+    }
+    // Rows to forecast are a frame here, and no file.
+    keywords_of(&e.to_string()).replace("--future FILE", "futr_df").replace("--future", "futr_df")
 }
 
 /// A sentence with keywords for the flags of the program.

@@ -32,24 +32,29 @@ impl Wording for Flags {
 
 /// An error of a run, with the arguments that help.
 pub(crate) fn of_run(e: &RunError) -> String {
-    match e {
-        RunError::Exists { path } => format!(
-            "the run directory {path} already exists; choose another with --out, or resume it with --resume {path}",
-            path = path.display()
-        ),
-        RunError::NoCheckpoint { path } => format!(
-            "{path} has no checkpoint yet: its run ended before the first one; start it again with: landfall train --config \
-             {config} --out {path}",
-            path = path.display(),
-            config = path.join("config.toml").display()
-        ),
-        RunError::NoWeights { path, weights: Weights::Best } => {
-            format!("{} is not there; the run has not been validated yet; use --weights last", path.display())
-        }
-        RunError::NoKnown { path } => format!(
-            "{} has no columns that are known in advance, so that --future has nothing to give; leave it out",
-            path.display()
-        ),
-        other => other.worded(&Flags),
+    if let RunError::Exists { path } = e {
+        let path = path.display();
+        return format!(
+            "the run directory {path} already exists; choose another with --out, or resume it with --resume {path}"
+        );
     }
+    if let RunError::NoCheckpoint { path } = e {
+        let (path, config) = (path.display(), path.join("config.toml"));
+        return format!(
+            "{path} has no checkpoint yet: its run ended before the first one; start it again with: landfall train --config {} \
+             --out {path}",
+            config.display()
+        );
+    }
+    if let RunError::NoWeights { path, weights: Weights::Best } = e {
+        let path = path.display();
+        return format!("{path} is not there; the run has not been validated yet; use --weights last");
+    }
+    if let RunError::NoKnown { path } = e {
+        let path = path.display();
+        return format!(
+            "{path} has no columns that are known in advance, so that --future has nothing to give; leave it out"
+        );
+    }
+    e.worded(&Flags)
 }
