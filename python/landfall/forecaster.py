@@ -34,7 +34,7 @@ class Forecaster:
     and `y`. A frame without the column `unique_id` holds one series. Dates are dates, timestamps or integers.
 
     Args:
-        model: `auto` (trains a PatchTST and fits linear models), `patchtst`, `tsmixer`, `tide`, `dlinear` or `nlinear`.
+        model: `auto` (trains a PatchTST and fits linear models), `patchtst`, `tsmixer`, `tide`, `nbeats`, `dlinear` or `nlinear`.
             The forecast is that of what validates best: the model, its mean with a baseline, or a baseline alone, of which
             a `BaselineWarning` tells; `scores["forecaster"]` names it. `dlinear` and `nlinear` are fitted by ridge
             regression, without `max_steps`, `epochs`, `lr` and `seed`, unless `quantiles` or another `loss` than `mse` are

@@ -340,8 +340,8 @@ def test_settings_are_the_programs():
         Forecaster(freq="h")
     with pytest.raises(ValueError, match=r'lr: "\w+" is a text; give a number'):
         Forecaster(lr="fast")
-    with pytest.raises(ValueError, match="model: no value `nbeats`; choose patchtst") as caught:
-        Forecaster("nbeats")
+    with pytest.raises(ValueError, match="model: no value `nhits`; choose patchtst") as caught:
+        Forecaster("nhits")
     assert "preset" not in str(caught.value)
     with pytest.raises(ValueError, match="a paper's recipe is given as preset='patchtst-42'"):
         Forecaster("patchtst-42")
@@ -355,9 +355,12 @@ def test_settings_are_the_programs():
     ):
         with pytest.raises(errors.ArgumentError, match=f"{next(iter(wrong))} .*: give "):
             Forecaster(**wrong)
-    with pytest.raises(ValueError, match="epochs 3 and max_steps 4: both say how long the run is"):
+    with pytest.raises(ValueError, match="epochs=3 and max_steps=4: both say how long the run is"):
         Forecaster(epochs=3, max_steps=4)
     with pytest.raises(ValueError, match="loss"):
         Forecaster(loss="mspe")
     assert {"horizon", "max_steps", "network", "alias"} <= set(Forecaster.settings())
+    assert Forecaster.describe("horizon") == "Rows to forecast"
+    with pytest.raises(errors.ArgumentError, match="no setting `max_step`"):
+        Forecaster.describe("max_step")
     assert Forecaster(horizon=np.int64(6), lr=np.float64(0.1))._settings == {"horizon": 6, "lr": 0.1}

@@ -48,7 +48,7 @@ pub(crate) enum Command {
     /// Write a run's forecaster as a file that other programs run: ONNX.
     Export(Export),
     /// Print the memory plan of a training step, of patchtst-42 unless --model or --preset is given; needs no data.
-    Plan(Plan),
+    Plan(Box<Plan>),
     /// Find the fastest GPU kernels for a training step (no hyperparameter search); train --tuned uses them.
     Tune(Box<Tune>),
     /// Show what this machine can compute with: CPU, GPUs, libraries, and what is missing.

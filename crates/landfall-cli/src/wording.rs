@@ -33,43 +33,54 @@ impl Wording for Flags {
 
 /// An error of forecasting, with the arguments that help.
 pub(crate) fn worded(e: &ForecastError) -> String {
-    match e {
-        ForecastError::Run(e) | ForecastError::During(e) => of_run(e),
-        ForecastError::AtOrigin { origin, why } => format!("at the origin {origin}: {}", worded(why)),
-        ForecastError::NoSteps(run) => format!(
+    if let ForecastError::Run(e) | ForecastError::During(e) = e {
+        return of_run(e);
+    }
+    if let ForecastError::AtOrigin { origin, why } = e {
+        return format!("at the origin {origin}: {}", worded(why));
+    }
+    if let ForecastError::NoSteps(run) = e {
+        return format!(
             "{} has no steps to go on with: its weights were imported, or fit without steps; start another run with: landfall \
              train --config {} --out RUN",
             run.display(),
             run.join("config.toml").display()
-        ),
-        ForecastError::TooEarly { origin, rows, needed } => format!(
+        );
+    }
+    if let ForecastError::TooEarly { origin, rows, needed } = e {
+        return format!(
             "the first origin, {origin}, knows {rows} rows, and a forecast needs {needed}; give later origins (--from, fewer \
              --windows) or a shorter --context"
-        ),
-        other => other.worded(&Flags),
+        );
     }
+    e.worded(&Flags)
 }
 
 /// An error of a run, with the arguments that help.
 fn of_run(e: &RunError) -> String {
-    match e {
-        RunError::Exists { path } => format!(
-            "the run directory {path} already exists; choose another with --out, or resume it with --resume {path}",
-            path = path.display()
-        ),
-        RunError::NoCheckpoint { path } => format!(
-            "{path} has no checkpoint yet: its run ended before the first one; start it again with: landfall train --config \
-             {config} --out {path}",
-            path = path.display(),
-            config = path.join("config.toml").display()
-        ),
-        RunError::NoWeights { path, weights: Weights::Best } => {
-            format!("{} is not there; the run has not been validated yet; use --weights last", path.display())
-        }
-        RunError::NoKnown { path } => format!(
-            "{} has no columns that are known in advance, so that --future has nothing to give; leave it out",
-            path.display()
-        ),
-        other => other.worded(&Flags),
+    if let RunError::Exists { path } = e {
+        let path = path.display();
+        return format!(
+            "the run directory {path} already exists; choose another with --out, or resume it with --resume {path}"
+        );
     }
+    if let RunError::NoCheckpoint { path } = e {
+        let (path, config) = (path.display(), path.join("config.toml"));
+        return format!(
+            "{path} has no checkpoint yet: its run ended before the first one; start it again with: landfall train --config {} \
+             --out {path}",
+            config.display()
+        );
+    }
+    if let RunError::NoWeights { path, weights: Weights::Best } = e {
+        let path = path.display();
+        return format!("{path} is not there; the run has not been validated yet; use --weights last");
+    }
+    if let RunError::NoKnown { path } = e {
+        let path = path.display();
+        return format!(
+            "{path} has no columns that are known in advance, so that --future has nothing to give; leave it out"
+        );
+    }
+    e.worded(&Flags)
 }

@@ -49,7 +49,7 @@ fn numbers_out_of_range() {
     let f = folder();
     for (flags, text) in [
         ("--horizon 0", "--horizon 0: it must be at least 1"),
-        ("--context 0", "context is 0; it must be at least 1"),
+        ("--context 0", "--context 0: it must be at least 1"),
         ("--context 8", "context (8) must be at least the patch length (16); raise --context or set --patch"),
         ("--dropout 1", "dropout is 1; it must be in [0, 1)"),
         ("--dropout nan", "dropout is NaN; it must be in [0, 1)"),

@@ -113,3 +113,54 @@ fn a_series_that_nothing_forecasts_says_so_first() {
     let better = number(&object["last-value"]["mse"]).min(number(&object["seasonal-naive"]["mse"]));
     assert_eq!(number(&object["mse"]) >= better, ran.out.contains("Try a longer series"), "{}", ran.out);
 }
+
+#[test]
+fn candidates_that_are_named_compete_alone() {
+    let f = Folder::new();
+    f.write("sales.csv", counts(120));
+    let words = "train --data sales.csv --horizon 6 --period 12";
+    let named = |run: &str| -> Vec<String> {
+        let choice: Value = serde_json::from_str(&f.read(&format!("{run}/choice.json"))).expect("JSON");
+        let candidates = choice["candidates"].as_array().expect("candidates");
+        candidates.iter().map(|c| c["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    // Nothing is trained by steps, whatever number of them is asked for, and DLinear competes with few windows too.
+    let ran = f.runs(&format!("{words} --candidates dlinear,nlinear --json --out linear"));
+    assert!(ran.out.contains("ridge regression, in no steps"), "{}", ran.out);
+    let names = named("linear");
+    for name in ["nlinear", "dlinear", "last value", "mean of dlinear and seasonal naive (12)"] {
+        assert!(names.iter().any(|n| n == name), "{name} in {names:?}");
+    }
+    assert!(!names.iter().any(|n| n.contains("patchtst")), "{names:?}");
+    assert!(f.read("linear/config.toml").contains("candidates = [\"dlinear\", \"nlinear\"]"));
+    assert_eq!(f.runs("forecast linear").out.lines().count(), 7);
+    assert_eq!(f.runs("evaluate linear --json").json()["mse"], ran.json()["mse"]);
+    // Another network takes PatchTST's place.
+    f.write("small.toml", "candidates = [\"tsmixer\", \"nlinear\"]\n[network]\nlayers = 1\nd-ff = 8\n");
+    f.runs(&format!("{words} --config small.toml --max-steps 4 --out mixed"));
+    let names = named("mixed");
+    assert!(names.iter().any(|n| n == "tsmixer") && !names.iter().any(|n| n == "patchtst"), "{names:?}");
+    assert_eq!(f.runs("forecast mixed").out.lines().count(), 7);
+
+    for (wrong, says) in [
+        (
+            "--candidates nlinear --model tide",
+            "--candidates and --model tide: that is the only candidate; leave one of them out",
+        ),
+        (
+            "--candidates nlinear --preset dlinear",
+            "--candidates and --preset dlinear: a preset is of one model; leave one of them out",
+        ),
+        ("--candidates tide,tsmixer", "--candidates tide,tsmixer: at most one besides dlinear and nlinear"),
+        ("--candidates nlinear,nlinear", "--candidates nlinear,nlinear: a network is named twice"),
+        ("--candidates cross-asset", "--candidates cross-asset: name networks that forecast rows"),
+        (
+            "--candidates nlinear,dlinear --loss mae",
+            "--candidates and another loss than mse: networks are compared by",
+        ),
+        ("--candidates linear", "invalid value 'linear' for '--candidates <A,B>': did you mean `dlinear`?"),
+    ] {
+        let text = f.refused(&format!("{words} {wrong} --out never"));
+        assert!(text.starts_with(says), "{text}");
+    }
+}

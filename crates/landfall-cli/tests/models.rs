@@ -38,6 +38,33 @@ fn dlinear_trains_early_stops_resumes_and_forecasts() {
 }
 
 #[test]
+fn nbeats_learns_a_season_and_forecasts() {
+    let f = folder();
+    let sizes = "--context 48 --horizon 8 --seed 1";
+    f.write("small.toml", "[network]\nblocks = 2\nlayers = 2\nd-ff = 32\n");
+    let ran = f.runs(&format!(
+        "train --data d.csv --model nbeats --config small.toml {sizes} --max-steps 150 --json --out run"
+    ));
+    assert!(ran.json()["mse"].as_f64().is_some_and(f64::is_finite));
+    let choice: serde_json::Value = serde_json::from_str(&f.read("run/choice.json")).expect("JSON");
+    let mse = |name: &str| {
+        let candidates = choice["candidates"].as_array().expect("a list");
+        candidates.iter().find(|c| c["name"] == name).and_then(|c| c["mse"].as_f64()).expect(name)
+    };
+    assert!(mse("nbeats") < 0.8 * mse("last value"), "{choice}");
+    assert!(f.read("run/config.toml").contains("model = \"nbeats\""));
+    let forecast = f.runs("forecast run").out;
+    assert_eq!(forecast.lines().count(), 9);
+    // With quantiles and in bf16 too; of an option that it does not have the nearest is named.
+    f.runs(&format!(
+        "train --data d.csv --model nbeats {sizes} --quantiles 0.1,0.5,0.9 --dtype bf16 --max-steps 5 --out q"
+    ));
+    f.write("c.toml", "[network]\nd-model = 3\n");
+    let text = f.refused("train --data d.csv --model nbeats --config c.toml --horizon 8 --context 48");
+    assert!(text.contains("that model has no such option"), "{text}");
+}
+
+#[test]
 fn quantiles_stand_beside_the_point_forecast() {
     let f = folder();
     let ran = f.runs(&format!("{DLINEAR} --max-steps 30 --quantiles 0.1,0.5,0.9 --json --out run"));

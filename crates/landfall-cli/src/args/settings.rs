@@ -77,7 +77,7 @@ fn argument(setting: &'static Setting) -> Arg {
     let checked = move |text: &str| setting.check(text).map(|()| text.to_owned());
     let capitals = || setting.name.to_uppercase();
     let placeholder = facts.placeholder.map_or_else(capitals, str::to_owned);
-    let arg = arg.value_name(placeholder).value_parser(checked).allow_negative_numbers(setting.is_number());
+    let arg = arg.value_name(placeholder).value_parser(checked).allow_negative_numbers(setting.is_number);
     match facts.arity {
         Arity::One | Arity::Flag => arg,
         Arity::Switch => arg
@@ -113,8 +113,12 @@ impl<S: Selection> FromArgMatches for Given<S> {
             let texts: Vec<String> = match setting.facts.arity {
                 Arity::Flag if matches.get_flag(setting.name) => Vec::new(),
                 Arity::Flag => continue,
-                _ if !matches.contains_id(setting.name) => continue,
-                _ => matches.get_many::<String>(setting.name).into_iter().flatten().cloned().collect(),
+                Arity::One | Arity::Switch | Arity::List | Arity::ListOrNone | Arity::Repeated => {
+                    if !matches.contains_id(setting.name) {
+                        continue;
+                    }
+                    matches.get_many::<String>(setting.name).into_iter().flatten().cloned().collect()
+                }
             };
             self.settings.set(setting.name, &texts).map_err(|why| {
                 Error::raw(ErrorKind::ValueValidation, format!("--{}: {why}\n", setting.key()))

@@ -4,7 +4,7 @@ use super::RunError;
 use super::forecaster::linear;
 use super::presets::Preset;
 use super::resolve::Resolved;
-use super::settings::Settings;
+use super::settings::{Settings, SettingsError};
 use super::words::Text;
 use crate::choice::linear::Linear;
 use crate::choice::{Plan, Sizes};
@@ -14,6 +14,9 @@ use crate::train::{Dataset, Loss};
 
 /// The networks that the recipe chooses among where no model is asked for.
 pub(super) const CANDIDATES: [ModelKind; 3] = [ModelKind::Patchtst, ModelKind::Dlinear, ModelKind::Nlinear];
+
+/// Those of them that the squared error fits without steps.
+const LINEAR: [ModelKind; 2] = [ModelKind::Nlinear, ModelKind::Dlinear];
 
 /// Validations of a run, spread evenly over its steps.
 const VALIDATIONS: usize = 20;
@@ -30,9 +33,9 @@ impl Settings {
         let sizes = Sizes::new(panel, split, period, horizon, (s.context, self.reads_columns_alone()))?;
         s.context = Some(sizes.context);
         if !sizes.tested && self.has_point_forecasts() {
-            s.model = Some(ModelKind::Nlinear);
+            (s.model, s.candidates) = (Some(ModelKind::Nlinear), None);
         }
-        if matches!(s.model, None | Some(ModelKind::Patchtst)) {
+        if s.network_kind() == ModelKind::Patchtst {
             let network = s.network.get_or_insert_default();
             let patch = network.get_or_insert("patch", Sizes::patch(sizes.context).0);
             network.get_or_insert("stride", (patch / 2).max(1));
@@ -48,8 +51,56 @@ impl Settings {
     /// Whether the network reads each column by itself.
     fn reads_columns_alone(&self) -> bool {
         let covariates = self.network.as_ref().and_then(|n| n.columns).is_some_and(|c| c.covariates());
-        let alone = self.model.is_none_or(|kind| kind.config().reads() == Reads::EachColumn);
-        alone && !covariates
+        self.network_kind().config().reads() == Reads::EachColumn && !covariates
+    }
+
+    /// The network that the recipe builds: the one that was asked for, else the candidate that is trained by steps, else the
+    /// first.
+    pub(super) fn network_kind(&self) -> ModelKind {
+        let candidates = self.candidates.as_deref().unwrap_or(&CANDIDATES);
+        let trained = candidates.iter().find(|kind| !LINEAR.contains(kind)).or(candidates.first());
+        self.model.or(trained.copied()).unwrap_or(ModelKind::Patchtst)
+    }
+
+    /// Refuses candidates that cannot compete.
+    pub(super) fn check_candidates(&self, preset: &Preset) -> Result<(), SettingsError> {
+        let Some(all) = &self.candidates else { return Ok(()) };
+        let names: Vec<&str> = all.iter().map(|kind| kind.name()).collect();
+        let refused = |rule: &'static str| {
+            let (setting, value) = (Text::setting("candidates"), names.join(","));
+            Err(SettingsError::Range { setting, value, rule: rule.into() })
+        };
+        let conflict = |second: Text, why: &'static str| {
+            Err(SettingsError::Conflict { first: Text::setting("candidates"), second, why: why.into() })
+        };
+        if let Some(model) = self.model {
+            return conflict(
+                Text::given("model", model.name()),
+                "that is the only candidate; leave one of them out",
+            );
+        }
+        if !preset.is_auto() {
+            return conflict(
+                Text::given("preset", preset.name),
+                "a preset is of one model; leave one of them out",
+            );
+        }
+        if all.is_empty() || all.iter().any(|kind| !kind.config().forecasts()) {
+            return refused("name networks that forecast rows, as in {candidates dlinear,nlinear}");
+        }
+        if all.iter().enumerate().any(|(i, kind)| all[..i].contains(kind)) {
+            return refused("a network is named twice");
+        }
+        if all.iter().filter(|kind| !LINEAR.contains(kind)).count() > 1 {
+            return refused(
+                "at most one besides dlinear and nlinear, as one network of a run is trained by steps",
+            );
+        }
+        if all.len() > 1 && !self.has_point_forecasts() {
+            let why = "networks are compared by the squared error; give {model} to train one by another";
+            return conflict("another loss than mse".into(), why);
+        }
+        Ok(())
     }
 
     /// Whether the squared error is minimised, so that a baseline, which has no quantiles, may be chosen.
@@ -127,7 +178,7 @@ impl Resolved {
         if self.untested {
             return false;
         }
-        let linear = matches!(self.network.kind(), ModelKind::Nlinear | ModelKind::Dlinear);
+        let linear = LINEAR.contains(&self.network.kind());
         let ridge = linear && self.training.loss == Loss::Mse && !self.columns().covariates();
         !(self.is_default_recipe() && ridge)
     }
@@ -172,23 +223,26 @@ impl Resolved {
             let linear = linear(ModelKind::Nlinear, context, horizon);
             return linear.map(|of| (ModelKind::Nlinear, of)).into_iter().collect();
         }
-        let asked = |kind: &ModelKind| match self.settings.model {
-            Some(model) => model == *kind,
-            None => *kind == ModelKind::Nlinear || !rolling,
+        let asked = |kind: &ModelKind| match (self.settings.model, &self.settings.candidates) {
+            (Some(model), _) => model == *kind,
+            (None, Some(candidates)) => candidates.contains(kind),
+            (None, None) => *kind == ModelKind::Nlinear || !rolling,
         };
+        // With covariates a linear candidate may be the one that is trained by steps.
+        let trained = self.trains().then_some(self.network.kind());
         // A ridge regression knows no covariates: it is a candidate beside a network that does, and not what was asked for.
         let fits = self.training.loss == Loss::Mse
             && (self.settings.model.is_none() || !self.columns().covariates());
-        [ModelKind::Nlinear, ModelKind::Dlinear]
+        LINEAR
             .into_iter()
-            .filter(|kind| fits && asked(kind))
+            .filter(|kind| fits && asked(kind) && trained != Some(*kind))
             .filter_map(|kind| Some((kind, linear(kind, context, horizon)?)))
             .collect()
     }
 
     /// The network that is trained by steps.
     pub(crate) fn trained_kind(&self) -> ModelKind {
-        self.settings.model.unwrap_or(ModelKind::Patchtst)
+        self.settings.network_kind()
     }
 }
 

@@ -102,6 +102,8 @@ pub struct Setting {
     pub doc: &'static str,
     /// What values it takes, in words.
     pub takes: &'static str,
+    /// Whether its values are numbers, which may be negative.
+    pub is_number: bool,
     /// What else is declared of it.
     pub facts: Facts,
     /// Reads a value, for a check.
@@ -201,12 +203,6 @@ impl Setting {
     #[must_use]
     pub fn by_person(&self) -> bool {
         self.facts.group != Group::Run
-    }
-
-    /// Whether its values are numbers, which may be negative.
-    #[must_use]
-    pub fn is_number(&self) -> bool {
-        matches!(self.takes, "a number" | "a list of numbers" | "two numbers")
     }
 
     /// Its key in a file, `max-steps`.
@@ -317,6 +313,9 @@ pub(super) trait SettingType: SettingValue + Sized {
     /// What values it takes, in words.
     const TAKES: &'static str;
 
+    /// Whether its values are numbers, which may be negative.
+    const IS_NUMBER: bool = false;
+
     /// The value of the texts of an argument.
     fn from_texts(texts: &[String]) -> Result<Self, String>;
 }
@@ -354,6 +353,7 @@ impl SettingValue for f64 {
 
 impl SettingType for f64 {
     const TAKES: &'static str = "a number";
+    const IS_NUMBER: bool = true;
 
     fn from_texts(texts: &[String]) -> Result<Self, String> {
         last(texts).parse().map_err(|e: std::num::ParseFloatError| e.to_string())
@@ -368,6 +368,7 @@ impl SettingValue for [f64; 2] {
 
 impl SettingType for [f64; 2] {
     const TAKES: &'static str = "two numbers";
+    const IS_NUMBER: bool = true;
 
     fn from_texts(texts: &[String]) -> Result<Self, String> {
         let parts: Result<Vec<f64>, _> = last(texts).split(',').map(|part| part.trim().parse()).collect();
@@ -438,6 +439,7 @@ macro_rules! lists {
     ($($Type:ty: $takes:literal),* $(,)?) => {$(
         impl SettingType for Vec<$Type> {
             const TAKES: &'static str = $takes;
+            const IS_NUMBER: bool = <$Type as SettingType>::IS_NUMBER;
             fn from_texts(texts: &[String]) -> Result<Self, String> {
                 let one = |text: &String| SettingType::from_texts(std::slice::from_ref(text));
                 texts.iter().map(one).collect()
@@ -450,6 +452,7 @@ lists! {
     f64: "a list of numbers",
     crate::data::Calendar: "a list of names",
     super::ScalerTable: "a list of tables",
+    ModelKind: "a list of names",
 }
 
 impl<T: SettingValue> SettingValue for super::settings::OneOrMore<T> {}
@@ -527,6 +530,7 @@ macro_rules! settings {
             name: $crate::run::declared::settings!(@name $field $($name)?),
             doc: concat!($($doc),*),
             takes: <$Type as SettingType>::TAKES,
+            is_number: <$Type as SettingType>::IS_NUMBER,
             facts: $facts,
             read: |texts| <$Type as SettingType>::from_texts(texts).map(|_| ()),
         }),*];

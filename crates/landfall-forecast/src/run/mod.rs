@@ -268,15 +268,20 @@ impl std::fmt::Display for RunError {
 impl std::error::Error for RunError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // Those that it wraps are said as they are, so that theirs are its causes.
-        match self {
-            Self::Settings(e) => e.source(),
-            Self::Checkpoint(e) => e.source(),
-            Self::Pretrained(e) => e.source(),
-            Self::Data(e) => e.source(),
-            Self::Engine(e) => e.source(),
-            Self::Write { why, .. } => Some(why),
-            _ => None,
-        }
+        let wrapped: &(dyn std::error::Error + 'static) = if let Self::Settings(e) = self {
+            e
+        } else if let Self::Checkpoint(e) = self {
+            e
+        } else if let Self::Pretrained(e) = self {
+            e
+        } else if let Self::Data(e) = self {
+            e
+        } else if let Self::Engine(e) = self {
+            e
+        } else {
+            return if let Self::Write { why, .. } = self { Some(why) } else { None };
+        };
+        wrapped.source()
     }
 }
 

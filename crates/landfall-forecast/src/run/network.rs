@@ -223,7 +223,7 @@ impl Settings {
         for (option, value) in self.network.iter().flat_map(NetworkOptions::iter) {
             config.set(option.name, value).map_err(|why| match why {
                 OptionError::Kind(_) => SettingsError::Network(format!("{}: {why}", option.name)),
-                _ => {
+                OptionError::Unknown => {
                     let near = nearest(option.name, config.options().iter().map(|option| option.name));
                     let near = near.first().map(|name| name.replace('_', "-"));
                     let hint =

@@ -119,6 +119,7 @@ impl Settings {
     pub fn resolve(&self) -> Result<Resolved, RunError> {
         self.check_ranges()?;
         let (model, preset) = self.preset()?;
+        self.check_candidates(preset)?;
         let source = self.source(model)?;
         let recipe = &preset.recipe;
         let training = self.training(model, recipe)?;
@@ -197,6 +198,7 @@ impl Settings {
                 second: Text::given("preset", preset.name),
                 why: format!("that preset is a {}; leave one of them out", preset.kind().name()).into(),
             }),
+            None if preset.is_auto() => Ok((self.network_kind(), preset)),
             Some(_) | None => Ok((preset.kind(), preset)),
         }
     }

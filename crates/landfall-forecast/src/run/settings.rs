@@ -210,6 +210,9 @@ settings! {
     model: ModelKind => Facts::named(Model).shapes();
     /// Recipe: auto (sizes from the data, forecaster chosen by validation; the default but for plan), or a paper's: {presets}.
     preset: String => Facts::named(Model).shapes();
+    /// Networks that the default recipe chooses among, beside the baselines [default: patchtst,dlinear,nlinear]; at most one besides
+    /// dlinear and nlinear, which is trained by steps.
+    candidates: Vec<ModelKind> => Facts::of(Model, "A,B").arity(List);
     /// Lookback window: rows that a forecast is made from.
     context: usize => Facts::of(Model, "L").size().shapes();
     /// Rows to forecast.

@@ -2,7 +2,7 @@
 
 use super::option::{Declared, ModelOption, OptionError, OptionValue};
 use super::{
-    Columns, CrossAssetConfig, DLinearConfig, Model, NLinearConfig, PatchTstConfig, TideConfig,
+    Columns, CrossAssetConfig, DLinearConfig, Model, NBeatsConfig, NLinearConfig, PatchTstConfig, TideConfig,
     TsMixerConfig, WindowRegressorConfig, regression,
 };
 use serde::{Deserialize, Serialize};
@@ -153,6 +153,8 @@ models! {
     Tide = "tide": TideConfig,
     /// TSMixer: layers that mix rows and columns in turn, with covariates (Chen et al. 2023).
     Tsmixer = "tsmixer": TsMixerConfig,
+    /// N-BEATS: dense blocks, each of which explains a part of the window and forecasts (Oreshkin et al. 2020).
+    Nbeats = "nbeats": NBeatsConfig,
     /// Window-regressor: a PatchTST that predicts one value for a window.
     WindowRegressor = "window-regressor": WindowRegressorConfig,
     /// CrossAsset: attention across the tokens of a sample, one class for each.

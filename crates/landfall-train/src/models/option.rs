@@ -124,7 +124,6 @@ pub struct ModelOption {
 
 /// Why an option is not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum OptionError {
     /// The model declares no option of this name.
     #[error("the model has no such option")]
