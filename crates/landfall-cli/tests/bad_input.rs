@@ -50,7 +50,7 @@ fn numbers_out_of_range() {
     for (flags, text) in [
         ("--horizon 0", "--horizon 0: it must be at least 1"),
         ("--context 0", "--context 0: it must be at least 1"),
-        ("--context 8", "context (8) must be at least the patch length (16); raise --context or set --patch"),
+        ("--context 8", "context (8) must be at least the patch length (16); raise the context or set the patch"),
         ("--dropout 1", "dropout is 1; it must be in [0, 1)"),
         ("--dropout nan", "dropout is NaN; it must be in [0, 1)"),
         ("--batch 0", "--batch 0: it must be at least 1"),
@@ -60,7 +60,7 @@ fn numbers_out_of_range() {
         ("--checkpoint-every 0", "--checkpoint-every 0: it must be at least 1"),
         ("--lr -1", "--lr -1.0: it must be above 0"),
         ("--lr inf", "--lr inf: it must be above 0"),
-        ("--clip -1", "--clip -1.0: it must be at least 0 (0 clips nothing)"),
+        ("--clip -1", "--clip -1.0: it must be at least 0"),
         ("--weight-decay -1", "--weight-decay -1.0: it must be at least 0"),
         ("--betas 0.9,1", "--betas 1.0: each must be at least 0 and below 1"),
         ("--threads 0", "--threads 0: it must be 1 to 1024"),
