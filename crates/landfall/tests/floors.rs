@@ -1,4 +1,5 @@
-//! The engine's house: modules lie in floors, and every import goes down.
+//! The house: modules lie in floors, and every import goes down. The crates above the engine are held to the order of their top
+//! modules; the engine also to families of ops and to circles of folders.
 //!
 //! Every path in code counts: `use` lines, inline `crate::…` and `super::…` paths, re-exports, and the bodies of macros.
 //! What does not: comments, `pub(in …)`, which names who may see an item and imports nothing, and tests, which may use the
@@ -36,6 +37,36 @@ const FAMILIES: [&[&str]; 4] = [
     &["matmul", "movement", "random", "reduce"],
     &["collective", "indexing", "loss", "norm", "recurrent"],
     &["attention", "experts", "step"],
+];
+
+/// The crates above the engine: the top modules of each from the ground up, and the crates whose names its root passes on.
+const UPPER: [(&str, &[&str], &[&str]); 5] = [
+    (
+        "landfall-data",
+        &[
+            "message", "files", "segment", "error", "cells", "dates", "series", "read", "windows", "score", "tokens",
+            "synthetic",
+        ],
+        &[],
+    ),
+    ("landfall-train", &["nn", "models", "ranks", "train", "checkpoint"], &["data", "files"]),
+    (
+        "landfall-forecast",
+        &[
+            "pretrained", "choice", "run", "error", "backtest", "export", "report", "training", "forecasting",
+            "backtesting",
+        ],
+        &["checkpoint", "data", "files", "models", "nn", "train"],
+    ),
+    ("landfall-cli", &["signals", "wording", "error", "output", "table", "args", "commands"], &[]),
+    (
+        "landfall-bench",
+        &[
+            "stop", "error", "calls", "routing", "rows", "args", "output", "samples", "record", "ours", "peer", "measured",
+            "experts", "profile", "ranks", "comparison",
+        ],
+        &[],
+    ),
 ];
 
 /// The sources: each module by its path, with its file.
@@ -237,14 +268,25 @@ fn path(tokens: &[TokenTree]) -> Option<(Vec<String>, usize, usize)> {
     (names.len() > 1).then(|| (names, first.span().start().line, at))
 }
 
+/// The imports of a file, of a crate with this facade.
+fn imports_with(
+    module: &[String],
+    file: &Path,
+    text: &str,
+    modules: &Modules,
+    facade: &Facade,
+) -> Vec<Import> {
+    let tokens = text.parse().unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let (module, file) = (module.to_vec(), file.to_owned());
+    let mut reader = Reader { modules, module, file, facade, imports: Vec::new() };
+    reader.walk(tokens, &[]);
+    reader.imports
+}
+
 fn imports_of(module: &[String], file: &Path, text: &str, modules: &Modules) -> Vec<Import> {
     static FACADE: OnceLock<Facade> = OnceLock::new();
     let read = |module: &[String], file: &Path, text: &str, facade: &Facade| {
-        let tokens = text.parse().unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-        let (module, file) = (module.to_vec(), file.to_owned());
-        let mut reader = Reader { modules, module, file, facade, imports: Vec::new() };
-        reader.walk(tokens, &[]);
-        reader.imports
+        imports_with(module, file, text, modules, facade)
     };
     let facade = FACADE.get_or_init(|| {
         let root = Path::new("lib.rs");
@@ -370,10 +412,13 @@ fn circles(arrows: &BTreeMap<Vec<String>, BTreeMap<Vec<String>, String>>) -> Vec
 }
 
 fn sources() -> Modules {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    sources_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
+}
+
+fn sources_below(root: &Path) -> Modules {
     let mut all = Modules::new();
-    modules(&root, &mut Vec::new(), &mut all);
-    all.into_iter().map(|(m, f)| (m, f.strip_prefix(&root).expect("below it").to_owned())).collect()
+    modules(root, &mut Vec::new(), &mut all);
+    all.into_iter().map(|(m, f)| (m, f.strip_prefix(root).expect("below it").to_owned())).collect()
 }
 
 fn text_of(file: &Path) -> String {
@@ -389,6 +434,60 @@ fn every_import_goes_down() {
     assert!(imports.len() > 1000, "the sources have far more imports than {}", imports.len());
     let found = broken(&modules, &imports);
     assert!(found.is_empty(), "{} imports break the floors:\n{}", found.len(), found.join("\n"));
+}
+
+/// Imports of an upper crate that run up, and top modules without a floor.
+fn broken_above(floors: &[&str], foreign: &[&str], modules: &Modules, imports: &[Import]) -> Vec<String> {
+    let mut found = Vec::new();
+    let root = ["lib", "main"];
+    for (module, file) in modules.iter().filter(|(m, _)| m.len() == 1 && !root.contains(&m[0].as_str())) {
+        if !floors.contains(&module[0].as_str()) {
+            found.push(format!("{} has no floor: put it into UPPER", file.display()));
+        }
+    }
+    let floor = |m: &[String]| floors.iter().position(|&f| m.first().is_some_and(|m| m == f));
+    let inner = |i: &&Import| !i.from.is_empty() && !root.contains(&i.from[0].as_str()) && !is_test(&i.from);
+    for import in imports.iter().filter(inner) {
+        let (to, file) = module_of(&import.to, modules);
+        let here = format!("{}:{}", import.file.display(), import.line);
+        if to.is_empty() {
+            if !import.to.first().is_some_and(|name| foreign.contains(&name.as_str())) {
+                found.push(format!("{here} imports {} through the crate's root", import.to.join("::")));
+            }
+        } else if floor(&to) > floor(&import.from) {
+            found.push(format!(
+                "{here} imports {} from {}, which runs up",
+                import.to.join("::"),
+                file.display()
+            ));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_import_of_the_crates_above_goes_down() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (name, floors, foreign) in UPPER {
+        let root = crates.join(name).join("src");
+        let mut modules = sources_below(&root);
+        let read = |file: &Path| std::fs::read_to_string(root.join(file)).expect("a source");
+        let imports: Vec<Import> = modules
+            .iter()
+            .filter(|(m, _)| !is_test(m))
+            .flat_map(|(m, f)| imports_with(m, f, &read(f), &modules, &Facade::new()))
+            .collect();
+        // A root without a library is the program's.
+        modules.entry(Vec::new()).or_insert_with(|| PathBuf::from("main.rs"));
+        assert!(imports.len() > 50, "{name} has far more imports than {}", imports.len());
+        let found = broken_above(floors, foreign, &modules, &imports);
+        assert!(found.is_empty(), "{name}: {} imports break the floors:\n{}", found.len(), found.join("\n"));
+        // The test sees one that runs up.
+        let (low, high) = (floors[0].to_owned(), floors[floors.len() - 1]);
+        let up = format!("use crate::{high}::Anything;");
+        let seen = imports_with(std::slice::from_ref(&low), Path::new("x.rs"), &up, &modules, &Facade::new());
+        assert_eq!(broken_above(floors, foreign, &modules, &seen).len(), 1, "{name}: {up}");
+    }
 }
 
 /// Each way in which code can name a module, in a file of the ground floor: seen, with both files.
