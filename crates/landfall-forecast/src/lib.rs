@@ -28,3 +28,10 @@ pub mod training;
 pub use error::ForecastError;
 
 use landfall_train::{checkpoint, data, files, models, nn, train};
+
+/// The chapter of the tutorial is a test.
+#[cfg(doctest)]
+mod tutorial {
+    #[doc = include_str!("../../../docs/tutorial/08-forecasting.md")]
+    mod forecasting {}
+}
