@@ -1,7 +1,7 @@
 //! A frame of typed columns gives the series of a file with the same cells, in memory and as an Arrow file.
 
 use landfall_data::{
-    Column, DataError, Fill, Frame, MISSING_DATE, Panel, ReadOptions, SeriesError, TimeUnit, Unit,
+    Column, DataError, Fill, Frame, MISSING_DATE, Panel, ReadError, ReadOptions, SeriesError, TimeUnit, Unit,
 };
 use std::error::Error;
 
@@ -170,4 +170,30 @@ fn columns_that_make_no_frame_are_refused() {
         "{error}"
     );
     assert!(Column::categories(&[0, 2], &["x".to_owned()]).is_none());
+}
+
+#[test]
+fn a_damaged_file_is_refused() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("shops.arrow");
+    let mut whole = Vec::new();
+    shops()?.0.write_arrow(&mut whole)?;
+    // Each byte of a file of some thousand ones, and each end that is cut off: read, or an error, and no panic.
+    let (mut refused, mut tried) = (0, 0);
+    for at in 0..whole.len() {
+        let changed: Vec<u8> =
+            whole.iter().enumerate().map(|(i, byte)| if i == at { byte ^ 0x7f } else { *byte }).collect();
+        for bytes in [&changed[..], &whole[..at]] {
+            std::fs::write(&path, bytes)?;
+            tried += 1;
+            match Frame::read(&path) {
+                Ok(_) => {}
+                Err(DataError::Read(ReadError::BadArrow { .. } | ReadError::ArrowType { .. })) => refused += 1,
+                Err(DataError::Series(SeriesError::DuplicateColumn { .. } | SeriesError::ColumnLength { .. })) => refused += 1,
+                Err(other) => return Err(other.into()),
+            }
+        }
+    }
+    assert!(refused > tried / 2, "{refused} of {tried} files are refused");
+    Ok(())
 }

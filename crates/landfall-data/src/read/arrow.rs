@@ -6,10 +6,9 @@ use crate::cells::cell::Cell;
 use crate::cells::decimal::{Decimal, shortest};
 use crate::error::DataError;
 use crate::error::read::ReadError;
-use crate::files;
 use crate::message::one_line;
 use crate::read::frame::{Column, Dictionary, Frame, MISSING_DATE, TimeUnit, Value, Values};
-use crate::read::unread;
+use crate::read::file_bytes;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Date64Type, Decimal128Type, Float16Type, Float32Type, Float64Type,
@@ -21,11 +20,14 @@ use arrow_array::{
     StringArray, TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray,
     TimestampSecondArray,
 };
-use arrow_ipc::reader::FileReader;
+use arrow_buffer::Buffer;
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::reader::{FileDecoder, read_footer_length};
 use arrow_ipc::writer::FileWriter;
-use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit as ArrowUnit};
-use std::fs::File;
-use std::io::{BufReader, Write};
+use arrow_ipc::{Block, root_as_footer, root_as_message};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit as ArrowUnit};
+use std::io::Write;
+use std::panic::catch_unwind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -69,14 +71,11 @@ impl Frame {
     /// # Errors
     /// [`ReadError::FileMissing`], [`ReadError::Unreadable`]; as [`Frame::of_batches`].
     pub fn read(path: &Path) -> Result<Self, DataError> {
-        let file = files::open(path).map_err(|reason| unread(path, reason))?;
-        Self::of_file(file, &path.display().to_string())
-    }
-
-    pub(crate) fn of_file(file: File, source: &str) -> Result<Self, DataError> {
-        let reader = FileReader::try_new(BufReader::new(file), None).map_err(|e| bad(source, &e))?;
-        let schema = reader.schema();
-        Self::of_batches(source, &schema, reader)
+        let (bytes, source) = (file_bytes(path)?, path.display().to_string());
+        // The decoder checks what a file says of its types and of most of its sizes; where it trusts a size that is wrong it panics.
+        let decoded = catch_unwind(|| decoded(&Buffer::from_vec(bytes))).unwrap_or_else(|_| Err(damaged()));
+        let (schema, batches) = decoded.map_err(|e| bad(&source, &e))?;
+        Self::of_batches(&source, &schema, batches.into_iter().map(Ok))
     }
 
     /// Writes an Arrow file (IPC, without compression), which [`Frame::read`] reads and so do pandas (`read_feather`) and
@@ -100,6 +99,52 @@ impl Frame {
         let batch = RecordBatch::try_new(schema, arrays).map_err(failed)?;
         writer.write(&batch).and_then(|()| writer.finish()).map_err(failed)
     }
+}
+
+/// The batches of a file, no part of which lies outside of it.
+fn decoded(file: &Buffer) -> Result<(SchemaRef, Vec<RecordBatch>), ArrowError> {
+    let trailer = file.len().checked_sub(10).ok_or_else(damaged)?;
+    let end: [u8; 10] = file.as_slice()[trailer..].try_into().map_err(|_| damaged())?;
+    let start = trailer.checked_sub(read_footer_length(end)?).ok_or_else(damaged)?;
+    let footer = root_as_footer(&file.as_slice()[start..trailer]).map_err(|_| damaged())?;
+    let schema: SchemaRef = Arc::new(try_fb_to_schema(footer.schema().ok_or_else(damaged)?)?);
+    let mut decoder = FileDecoder::new(Arc::clone(&schema), footer.version());
+    for block in footer.dictionaries().iter().flatten() {
+        decoder.read_dictionary(block, &message(file, block)?)?;
+    }
+    let mut batches = Vec::new();
+    for block in footer.recordBatches().iter().flatten() {
+        batches.extend(decoder.read_record_batch(block, &message(file, block)?)?);
+    }
+    Ok((schema, batches))
+}
+
+/// A message of a file, with its body. No buffer that it describes lies outside of its body.
+fn message(file: &Buffer, block: &Block) -> Result<Buffer, ArrowError> {
+    let size = |n: i64| usize::try_from(n).map_err(|_| damaged());
+    let (offset, head, body) =
+        (size(block.offset())?, size(block.metaDataLength().into())?, size(block.bodyLength())?);
+    let length = head.checked_add(body).ok_or_else(damaged)?;
+    if offset.checked_add(length).is_none_or(|end| end > file.len()) {
+        return Err(damaged());
+    }
+    let data = file.slice_with_length(offset, length);
+    let described = data.as_slice().get(..head).ok_or_else(damaged)?;
+    // Files of before version 0.15 have no mark before the length.
+    let skipped = if described.starts_with(&[0xff; 4]) { 8 } else { 4 };
+    let message = root_as_message(described.get(skipped..).ok_or_else(damaged)?).map_err(|_| damaged())?;
+    let batch = message.header_as_record_batch();
+    let batch = batch.or_else(|| message.header_as_dictionary_batch()?.data());
+    for buffer in batch.and_then(|batch| batch.buffers()).iter().flatten() {
+        if size(buffer.offset())?.checked_add(size(buffer.length())?).is_none_or(|end| end > body) {
+            return Err(damaged());
+        }
+    }
+    Ok(data)
+}
+
+fn damaged() -> ArrowError {
+    ArrowError::IpcError("its sizes are not those of the file".to_owned())
 }
 
 fn bad(source: &str, reason: &ArrowError) -> DataError {

@@ -170,12 +170,12 @@ fn read_files(paths: &[impl AsRef<Path>], options: &ReadOptions) -> Result<Vec<R
 fn read_file(path: &Path, options: &ReadOptions) -> Result<Read, DataError> {
     let file = path.display().to_string();
     let ends = |with: &str| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(with));
-    if ends("parquet") || ends("arrow") {
+    if ends("arrow") {
+        return assemble(Frame::read(path)?.sheet(&file), options);
+    }
+    if ends("parquet") {
         let opened = files::open(path).map_err(|reason| unread(path, reason))?;
-        if ends("parquet") {
-            return read_parquet(opened, &file, options);
-        }
-        return assemble(Frame::of_file(opened, &file)?.sheet(&file), options);
+        return read_parquet(opened, &file, options);
     }
     // The bytes are given up before the table is read: they may be most of the memory that it takes.
     let sheet = csv::sheet(&file_bytes(path)?, &file, options)?;
@@ -187,7 +187,7 @@ pub(crate) fn file_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
     files::read(path).map_err(|reason| unread(path, reason))
 }
 
-pub(crate) fn unread(path: &Path, reason: std::io::Error) -> DataError {
+fn unread(path: &Path, reason: std::io::Error) -> DataError {
     let file = path.display().to_string();
     if reason.kind() == ErrorKind::NotFound {
         DataError::Read(ReadError::FileMissing { file })
