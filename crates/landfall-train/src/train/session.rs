@@ -298,6 +298,9 @@ impl Session {
     }
 
     /// What the step after the last one that went through reported when it was tried.
+    ///
+    /// # Errors
+    /// A device fault.
     pub fn failed(&mut self) -> Result<StepRecord, Error> {
         let step = self.position()?.0 + 1;
         self.state.read_into(STEP_RING, &mut self.ring)?;
@@ -441,6 +444,9 @@ impl Session {
     /// Adds what the session predicts to a graph: of scaled windows `[B, C, L]`, of any batch, and columns known in advance
     /// `[B, K, L + H]`, where the model reads some, `[B, targets, Q, H]`, Q the values that it predicts for a row; of samples
     /// `[B, S, F]` the probabilities of their classes, `[B, S, 1, K]`. The graph's state must have the model's entries.
+    ///
+    /// # Errors
+    /// As the ops that the model adds.
     pub fn prediction(&self, g: &Graph, x: Value, known: Option<Value>) -> Result<Value, Error> {
         prediction(g, self.model.as_ref(), &Inputs { x, known }, self.outputs)
     }
