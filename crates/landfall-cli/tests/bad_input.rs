@@ -50,7 +50,10 @@ fn numbers_out_of_range() {
     for (flags, text) in [
         ("--horizon 0", "--horizon 0: it must be at least 1"),
         ("--context 0", "--context 0: it must be at least 1"),
-        ("--context 8", "context (8) must be at least the patch length (16); raise the context or set the patch"),
+        (
+            "--context 8",
+            "context (8) must be at least the patch length (16); raise the context or set the patch",
+        ),
         ("--dropout 1", "dropout is 1; it must be in [0, 1)"),
         ("--dropout nan", "dropout is NaN; it must be in [0, 1)"),
         ("--batch 0", "--batch 0: it must be at least 1"),

@@ -188,8 +188,12 @@ fn a_damaged_file_is_refused() -> Result<()> {
             tried += 1;
             match Frame::read(&path) {
                 Ok(_) => {}
-                Err(DataError::Read(ReadError::BadArrow { .. } | ReadError::ArrowType { .. })) => refused += 1,
-                Err(DataError::Series(SeriesError::DuplicateColumn { .. } | SeriesError::ColumnLength { .. })) => refused += 1,
+                Err(DataError::Read(ReadError::BadArrow { .. } | ReadError::ArrowType { .. })) => {
+                    refused += 1
+                }
+                Err(DataError::Series(
+                    SeriesError::DuplicateColumn { .. } | SeriesError::ColumnLength { .. },
+                )) => refused += 1,
                 Err(other) => return Err(other.into()),
             }
         }
