@@ -163,7 +163,7 @@ def test_the_version_is_the_programs():
 
 def test_errors_say_what_they_are_about(frame):
     with pytest.raises(errors.InvalidValueError) as caught:
-        Forecaster("nbeats")
+        Forecaster("prophet")
     assert caught.value.setting == "model" and caught.value.column is None
     forecaster = Forecaster("patchtst", **SMALL).fit(frame)
     other = make("pandas", {**long_columns(), "y": [float("nan")] * 480})
@@ -252,7 +252,7 @@ def test_a_gpu_that_was_used_before_a_fork_is_refused(monkeypatch):
 
 
 def test_a_device_that_is_absent():
-    with pytest.raises(RuntimeError, match=r"device cuda:63: .*; use device cpu"):
+    with pytest.raises(RuntimeError, match=r'device="cuda:63": .*; use device="cpu"'):
         Forecaster("patchtst", **{**SMALL, "device": "cuda:63"}).fit(make("pandas", long_columns()))
 
 
