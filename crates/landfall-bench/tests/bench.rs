@@ -98,7 +98,7 @@ fn the_device_of_a_computer_without_a_gpu() {
     let ran = f.runs(&format!("{ONE} --peers none"));
     assert!(ran.err.lines().any(|l| l == "device cpu"), "{}", ran.err);
     let error = f.refused("--rows softmax --peers none --device cuda");
-    assert_eq!(error, format!("device cuda:0: {why}; choose the device cpu"));
+    assert_eq!(error, format!("device = \"cuda:0\": {why}; use device = \"cpu\""));
 }
 
 #[test]

@@ -258,5 +258,5 @@ fn a_level_without_an_accurate_series_is_refused() {
         "{TRAIN} --preset dlinear --target sales --columns sales --loss student-t --quantiles 1e-60,0.5 --out far"
     ));
     let told = f.refused("export far --onnx far.onnx");
-    assert!(told.contains("--loss student-t, whose quantile at level 0.000"), "{told}");
+    assert!(told.contains("the loss student-t, whose quantile at level 0.000"), "{told}");
 }

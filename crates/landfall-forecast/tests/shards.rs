@@ -63,7 +63,7 @@ fn session(engine: &Engine, kind: &Kind, options: TrainingOptions) -> Result<Ses
             assert!(model.parameters_mut().group(pattern, group) > 1, "{pattern} names parameters");
             let (data, loss) = small::data(config).map_err(|e| e.to_string())?;
             let options = TrainingOptions { loss, ..options };
-            Ok(Session::new(engine, model, &data, config.context(), config.horizon(), options)?)
+            Ok(Session::new(engine, model, &data, config.context(), config.predicts().values(), options)?)
         }
         Kind::Large => {
             let model = DLinear::new(DLinearConfig { context: 2048, horizon: 1024, kernel: 25, outputs: 1 })?;

@@ -182,8 +182,8 @@ mod tests {
             let why = Error::from(absence);
             assert!(lacks(&why));
             let text = RunError::NoDevice { device: Device::Cuda(0), why }.to_string();
-            assert!(text.starts_with("device cuda:0: ") && text.contains(what), "{text}");
-            assert!(text.contains(remedy) && text.ends_with("choose the device cpu"), "{text}");
+            assert!(text.starts_with("device = \"cuda:0\": ") && text.contains(what), "{text}");
+            assert!(text.contains(remedy) && text.ends_with("use device = \"cpu\""), "{text}");
             assert_eq!(text.lines().count(), 1, "{text}");
         }
     }
