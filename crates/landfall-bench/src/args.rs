@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// With --profile: write a timeline, a new file that Perfetto and Chrome open.
     #[arg(long, value_name = "FILE.json", requires = "profile")]
     pub(crate) trace: Option<PathBuf>,
-    /// Append the medians to bench/records/<device>/<date>.csv.
+    /// Append the medians to `bench/records/<device>/<date>.csv`.
     #[arg(long)]
     pub(crate) record: bool,
     /// Print one JSON object; with --profile it has every node.

@@ -6,7 +6,7 @@ use crate::message::place::Place;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// More columns than [`Most::columns`].
+    /// More columns than [`Most::columns`](crate::Most::columns).
     #[error(
         "{file}: {found} columns, and at most {most} are read; leave those out that the run does not read"
     )]
@@ -18,7 +18,7 @@ pub enum LimitError {
         /// The most there may be.
         most: usize,
     },
-    /// More series than [`Most::series`].
+    /// More series than [`Most::series`](crate::Most::series).
     #[error("{file}: more than {most} series; give fewer at once")]
     Series {
         /// Path of the file.

@@ -67,7 +67,7 @@ impl fmt::Display for Baseline {
 /// # Errors
 /// [`ScoreError::BadPeriod`] for a season of no rows or longer than the rows before the first target, [`SeriesError::RowRange`]
 /// for windows outside the series, [`ScoreError::NothingScored`] without windows, and what
-/// [`Scaler::scale_f32`] refuses.
+/// [`Scaler::scale_f32`](crate::Scaler::scale_f32) refuses.
 pub fn score(
     baseline: Baseline,
     parts: &[Part<'_>],

@@ -1,6 +1,6 @@
 //! What reading a file found in it.
 
-/// What reading a file found in it. The same as [`ReadOptions`] reads the file, or a longer one, alike.
+/// What reading a file found in it. The same as [`ReadOptions`](crate::ReadOptions) reads the file, or a longer one, alike.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     /// What separates the fields of a row, in a text file.

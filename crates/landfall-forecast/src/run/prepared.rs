@@ -77,7 +77,7 @@ impl Run {
     /// Refuses a series that has fewer rows than its forecast needs.
     ///
     /// # Errors
-    /// [`SeriesError::TooFewRows`].
+    /// [`SeriesError::TooFewRows`](crate::data::SeriesError::TooFewRows).
     pub fn check_rows(&self, only: &Series) -> Result<(), RunError> {
         let short = self.need_scalers()?.of(only, true).is_some_and(|known| known.short);
         if !self.is_by_itself(short, only) {
