@@ -5,7 +5,7 @@ use landfall_forecast::run::{
     CheckpointEvery, EvaluationRecord, FitOptions, Observer, Outcome, RunFolder, RunLock, StepLine, Units,
     complete, fit,
 };
-use landfall_train::checkpoint::{File, Progress, load_checkpoint};
+use landfall_train::checkpoint::{CheckpointError, File, Progress, load_checkpoint, save};
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::{DLinear, DLinearConfig};
 use landfall_train::train::{Dataset, Session, TrainingOptions};
@@ -168,5 +168,23 @@ fn patience_counts_validations() -> Check {
     let at = validations.len() - 4;
     assert_eq!(mse(validations[at]), best, "{validations:?}");
     assert_eq!(of("test")[0]["step"], validations[at]["step"]);
+    Ok(())
+}
+
+#[test]
+fn counters_that_no_run_reaches_are_refused() -> Check {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("checkpoint.safetensors");
+    let (mut session, _) = session(1, None)?;
+    for (step, accepted) in [(1 << 53, true), ((1 << 53) + 1, false), (usize::MAX, false)] {
+        save(&path, &session, "", &Progress { step, ..Progress::default() }, true)?;
+        match load_checkpoint(&path, &File::read(&path)?, &mut session) {
+            Ok(progress) => assert!(accepted && progress.step == step, "{step}"),
+            Err(CheckpointError::Metadata { name, .. }) => {
+                assert!(!accepted && name == "step", "{step}: {name}")
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
     Ok(())
 }
