@@ -11,7 +11,7 @@
 //! 7. [`tune`]: finds the fastest kernel of each instruction, on private copies, on request.
 //! 8. [`profile`]: time, bytes, operations and distance to the floor of each node of a step.
 //!
-//! Modules are layered in floors, and imports go down only: see `docs/architecture.md`; `tests/floors.rs` checks it.
+//! Modules are layered in floors, and imports go down only: see `docs/architecture.md`; `tests/floors` checks it.
 //! `unsafe` code is in `device` and `kernel` only.
 #![deny(unsafe_code)]
 
