@@ -45,15 +45,7 @@ impl Configuration for CrossAssetConfig {
     }
 
     fn check(&self) -> Result<(), String> {
-        let named = [
-            ("tokens", self.tokens),
-            ("features", self.features),
-            ("d_model", self.d_model),
-            ("heads", self.heads),
-            ("layers", self.layers),
-            ("d_ff", self.d_ff),
-        ];
-        super::positive(&named)?;
+        super::positive(self)?;
         super::layers_fit(self.layers)?;
         if self.classes < 2 {
             return Err(format!("classes is {}; there must be at least 2 to choose from", self.classes));

@@ -33,7 +33,7 @@ impl Configuration for DLinearConfig {
     }
 
     fn check(&self) -> Result<(), String> {
-        super::positive(&[("context", self.context), ("horizon", self.horizon), ("outputs", self.outputs)])?;
+        super::positive(self)?;
         if self.kernel.is_multiple_of(2) {
             return Err(format!("kernel is {}; it must be odd, to have a middle row", self.kernel));
         }

@@ -109,9 +109,9 @@ fn rate(dropout: f64) -> Result<(), String> {
     }
 }
 
-/// Refuses a size that is 0.
-fn positive(named: &[(&str, usize)]) -> Result<(), String> {
-    match named.iter().find(|(_, size)| *size == 0) {
+/// Refuses a size or a number of things that is 0.
+fn positive(config: &impl Declared) -> Result<(), String> {
+    match config.counts().iter().find(|(_, size)| *size == 0) {
         Some((name, _)) => Err(format!("{name} is 0; it must be at least 1")),
         None => Ok(()),
     }

@@ -42,14 +42,7 @@ impl Configuration for NBeatsConfig {
     }
 
     fn check(&self) -> Result<(), String> {
-        super::positive(&[
-            ("context", self.context),
-            ("horizon", self.horizon),
-            ("blocks", self.blocks),
-            ("layers", self.layers),
-            ("d_ff", self.d_ff),
-            ("outputs", self.outputs),
-        ])?;
+        super::positive(self)?;
         super::layers_fit(self.blocks.saturating_mul(self.layers))?;
         super::rate(self.dropout)
     }

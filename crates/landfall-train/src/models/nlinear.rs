@@ -31,7 +31,7 @@ impl Configuration for NLinearConfig {
     }
 
     fn check(&self) -> Result<(), String> {
-        super::positive(&[("context", self.context), ("horizon", self.horizon), ("outputs", self.outputs)])
+        super::positive(self)
     }
 
     fn build(&self) -> Result<Box<dyn Model>, String> {

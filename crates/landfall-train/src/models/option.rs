@@ -137,6 +137,8 @@ pub enum OptionError {
 pub trait Declared {
     /// Its options.
     fn options(&self) -> &'static [ModelOption];
+    /// Its sizes and options that are whole numbers, by name: none of them may be 0.
+    fn counts(&self) -> Vec<(&'static str, usize)>;
     /// The value of a size or an option, if it has one of this name.
     fn value(&self, name: &str) -> Option<OptionValue>;
     /// Changes a size or an option.
@@ -181,6 +183,21 @@ macro_rules! configuration {
                     omitted: $crate::models::option::configuration!(@omitted $($fact $of)?),
                     doc: concat!($($doc),*),
                 }),*]
+            }
+
+            fn counts(&self) -> Vec<(&'static str, usize)> {
+                let all = [
+                    $((stringify!($size), $crate::models::OptionType::value(self.$size)),)*
+                    $((stringify!($option), $crate::models::OptionType::value(self.$option)),)*
+                ];
+                let count = |(name, value)| match value {
+                    $crate::models::OptionValue::Count(n) => Some((name, n)),
+                    $crate::models::OptionValue::Number(_)
+                    | $crate::models::OptionValue::Flag(_)
+                    | $crate::models::OptionValue::Choice(_)
+                    | $crate::models::OptionValue::Columns(_) => None,
+                };
+                all.into_iter().filter_map(count).collect()
             }
 
             fn value(&self, name: &str) -> Option<$crate::models::OptionValue> {

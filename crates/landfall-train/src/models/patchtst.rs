@@ -94,18 +94,7 @@ impl PatchTstConfig {
     /// # Errors
     /// A sentence that says which sizes do not fit.
     pub fn patches(&self) -> Result<usize, String> {
-        let named = [
-            ("context", self.context),
-            ("horizon", self.horizon),
-            ("patch", self.patch),
-            ("stride", self.stride),
-            ("d_model", self.d_model),
-            ("heads", self.heads),
-            ("layers", self.layers),
-            ("d_ff", self.d_ff),
-            ("outputs", self.outputs),
-        ];
-        super::positive(&named)?;
+        super::positive(self)?;
         super::layers_fit(self.layers)?;
         if self.patch > self.context {
             return Err(format!(

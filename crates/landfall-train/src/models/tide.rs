@@ -62,14 +62,7 @@ impl Configuration for TideConfig {
     }
 
     fn check(&self) -> Result<(), String> {
-        super::positive(&[
-            ("context", self.context),
-            ("horizon", self.horizon),
-            ("d_model", self.d_model),
-            ("d_decoder", self.d_decoder),
-            ("d_temporal", self.d_temporal),
-            ("outputs", self.outputs),
-        ])?;
+        super::positive(self)?;
         super::layers_fit(self.layers)?;
         if self.layers < 2 {
             return Err(format!("layers is {}; a TiDE has at least 2", self.layers));

@@ -52,13 +52,7 @@ impl Configuration for TsMixerConfig {
     }
 
     fn check(&self) -> Result<(), String> {
-        super::positive(&[
-            ("context", self.context),
-            ("horizon", self.horizon),
-            ("layers", self.layers),
-            ("d_ff", self.d_ff),
-            ("outputs", self.outputs),
-        ])?;
+        super::positive(self)?;
         super::layers_fit(self.layers)?;
         super::rate(self.dropout)
     }

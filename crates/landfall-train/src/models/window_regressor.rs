@@ -39,6 +39,10 @@ impl Declared for WindowRegressorConfig {
         self.0.options()
     }
 
+    fn counts(&self) -> Vec<(&'static str, usize)> {
+        self.0.counts()
+    }
+
     fn value(&self, name: &str) -> Option<OptionValue> {
         self.0.value(name)
     }
