@@ -13,6 +13,7 @@ pub use error::CliError;
 
 use args::{Args, Command};
 use clap::error::{ContextKind, ContextValue};
+use landfall_train::data::Spelling;
 use std::ffi::OsString;
 
 /// Runs the program with a command line, whose first word is the program's name; its exit code. It prints to standard output
@@ -24,6 +25,7 @@ pub fn program(line: impl IntoIterator<Item = OsString>) -> u8 {
         let at = info.location().map(ToString::to_string).unwrap_or_default();
         output::error(&format!("internal error at {at}: {what}; please report it with the command you ran"));
     }));
+    Spelling::Flag.of_process();
     signals::survive_file_limits();
     let line: Vec<OsString> = line.into_iter().collect();
     let code = std::panic::catch_unwind(|| match args::parse(&line) {

@@ -51,7 +51,7 @@ fn a_separator_may_be_given() {
         parse(b"a\n1\n", "f", &options)
             .expect_err("two bytes")
             .to_string()
-            .starts_with("--separator `\u{3b1}`")
+            .starts_with("separator `\u{3b1}`")
     );
 }
 

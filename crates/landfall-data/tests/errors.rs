@@ -56,7 +56,7 @@ fn columns_that_cannot_be_used() {
     assert_eq!(
         refused("name,city\nAda,London\n"),
         format!(
-            "{none} (f.csv:2: column `name`: `Ada` is not a number; correct or clear the cell, or choose others with --columns)"
+            "{none} (f.csv:2: column `name`: `Ada` is not a number; correct or clear the cell, or choose others with columns)"
         )
     );
     assert_eq!(picked("a\n1\n", &[]), none);
@@ -85,7 +85,7 @@ fn columns_that_cannot_be_used() {
 fn rows_and_cells_that_are_wrong() {
     assert_eq!(refused("a,b\n1,2\n3\n"), "f.csv:3: 1 field where the header has 2; correct the row");
     assert_eq!(refused("a,b\n1,2,3\n"), "f.csv:2: 3 fields where the header has 2; correct the row");
-    let or = "is not a number; correct or clear the cell, or choose others with --columns";
+    let or = "is not a number; correct or clear the cell, or choose others with columns";
     assert_eq!(refused("a,b\n1,2\n3,x y\n"), format!("f.csv:3: column `b`: `x y` {or}"));
     // Neither a decimal comma nor groups of three digits.
     assert_eq!(refused("a;b\n1;2\n3;1.2345,5\n"), format!("f.csv:3: column `b`: `1.2345,5` {or}"));
@@ -100,7 +100,8 @@ fn rows_and_cells_that_are_wrong() {
 
 #[test]
 fn lines_are_those_of_the_file() {
-    let expected = "f.csv:7: column `b`: `x` is not a number; correct or clear the cell, or choose others with --columns";
+    let expected =
+        "f.csv:7: column `b`: `x` is not a number; correct or clear the cell, or choose others with columns";
     assert_eq!(refused("\na,b\n1,2\n\n\n3,4\n5,x\n"), expected);
     assert_eq!(refused("\r\na,b\r\n1,2\r\n\r\n\r\n3,4\r\n5,x\r\n"), expected);
     // A quoted cell may hold line ends; the row stands on its first line.
@@ -113,13 +114,13 @@ fn lines_are_those_of_the_file() {
 fn gaps_that_a_fill_cannot_close() {
     assert_eq!(
         filled("a,b\n1,\n1,\n1,2\n", Fill::Previous),
-        "f.csv:2: column `b` starts with missing values, so no previous value fills them; use --fill \
+        "f.csv:2: column `b` starts with missing values, so no previous value fills them; use fill \
          linear|zero or drop these rows"
     );
     for fill in [Fill::Previous, Fill::Linear] {
         assert_eq!(
             filled("a,b\n1,\n1,\n", fill),
-            "f.csv: column `b` has no value at all; leave it out or use --fill zero"
+            "f.csv: column `b` has no value at all; leave it out or use fill zero"
         );
     }
     let error = "mean".parse::<Fill>().expect_err("unknown").to_string();
@@ -131,7 +132,7 @@ fn gaps_that_a_fill_cannot_close() {
 
 #[test]
 fn dates_that_are_wrong() {
-    let forms = "cannot be read; write all dates in one form, as 2016-07-01 13:00:00, or give theirs, as --date-format \
+    let forms = "cannot be read; write all dates in one form, as 2016-07-01 13:00:00, or give theirs, as date-format \
                  '%d/%m/%Y %H:%M'";
     assert_eq!(
         refused("date,a\n2016-07-01,1\n2016-07-32,2\n"),
@@ -150,7 +151,7 @@ fn dates_that_are_wrong() {
     let twice = |line, date, before| {
         format!(
             "f.csv:{line}: date {date} 00:00:00 stands in line {before} too, with other values; keep one row per date, or \
-             name the column that tells series apart with --series-id"
+             name the column that tells series apart with series-id"
         )
     };
     assert_eq!(refused("date,a\n2016-07-01,1\n2016-07-01,2\n"), twice(3, "2016-07-01", 2));
@@ -161,7 +162,7 @@ fn dates_that_are_wrong() {
     assert_eq!(
         refused("date,a\n01/01/2020,1\n01/02/2020,2\n01/03/2020,3\n"),
         "f.csv: column `date`: dates may be %m/%d/%Y or %d/%m/%Y, and neither the numbers nor an even spacing decide; give \
-         --date-format '%m/%d/%Y' or '%d/%m/%Y'"
+         date-format '%m/%d/%Y' or '%d/%m/%Y'"
     );
     let formatted = |format: &str| {
         let date_format = Some(format.to_owned());
@@ -171,17 +172,17 @@ fn dates_that_are_wrong() {
     };
     assert_eq!(
         formatted("%d/%m/%Y"),
-        "f.csv:2: column `d`: date `2016-07-01` cannot be read; --date-format '%d/%m/%Y' reads dates like 31/12/2024; correct \
+        "f.csv:2: column `d`: date `2016-07-01` cannot be read; date-format '%d/%m/%Y' reads dates like 31/12/2024; correct \
          the date or the format"
     );
     assert_eq!(
         formatted("%d/%m"),
-        "--date-format `%d/%m`: no date with a year can be read by it; use strftime's codes, as in %Y-%m-%d %H:%M:%S, or \
+        "date-format `%d/%m`: no date with a year can be read by it; use strftime's codes, as in %Y-%m-%d %H:%M:%S, or \
          unix-s, unix-ms, unix-us, unix-ns"
     );
     // Whether or not the column is named.
     let nonsense = ReadOptions { date_format: Some("%Q".to_owned()), ..ReadOptions::default() };
-    assert!(refused_with("date,a\n2016-07-01,1\n", &nonsense).starts_with("--date-format `%Q`: no date"));
+    assert!(refused_with("date,a\n2016-07-01,1\n", &nonsense).starts_with("date-format `%Q`: no date"));
     let unknown = ReadOptions { date_column: Some(vec!["when".to_owned()]), ..ReadOptions::default() };
     assert_eq!(
         refused_with("d,a\n2016-07-01,1\n", &unknown),
@@ -218,9 +219,9 @@ fn a_run_and_a_request_are_advised_what_is_possible_there() {
 
 #[test]
 fn columns_that_go_on_after_others() {
-    let ahead = "f.csv: sun, rain has values in 2 rows after the last value of load; move rows to forecast to a \
-                 file of their own, for `forecast --future` and columns named by --known-future, or leave columns out \
-                 with --columns; if the values are missing by accident, --fill previous|linear|zero fills them";
+    let ahead = "f.csv: sun, rain has values in 2 rows after the last value of load; move rows to forecast to data \
+                 of their own and columns named by known-future, or leave columns out \
+                 with columns; if the values are missing by accident, fill previous|linear|zero fills them";
     assert_eq!(refused("sun,load,rain\n1,2,3\n4,5,6\n7,,8\n9,,1\n"), ahead);
 }
 
@@ -232,7 +233,7 @@ fn rows_that_cannot_be_inserted() {
     let fill = Some(Fill::Linear);
     assert_eq!(
         gaps("a\n1\n2\n", fill),
-        "f.csv: --fill-gaps needs dates, and the file has none; add a date column or leave --fill-gaps out"
+        "f.csv: fill-gaps needs dates, and the file has none; add a date column or leave fill-gaps out"
     );
     assert_eq!(
         gaps(
@@ -240,11 +241,11 @@ fn rows_that_cannot_be_inserted() {
             fill
         ),
         "f.csv: row 3 steps from 2016-07-01 01:00:00 to 2016-07-01 02:30:00, no whole number of steps (hourly), so \
-         no rows can be inserted between them; correct the dates or leave --fill-gaps out"
+         no rows can be inserted between them; correct the dates or leave fill-gaps out"
     );
     assert_eq!(
         gaps("date,a\n2016-07-01,1\n2016-07-02,2\n2017-07-02,3\n", fill),
-        "f.csv: the dates skip 364 rows and there are 3; correct the dates or leave --fill-gaps out"
+        "f.csv: the dates skip 364 rows and there are 3; correct the dates or leave fill-gaps out"
     );
 }
 

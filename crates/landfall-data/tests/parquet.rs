@@ -293,7 +293,7 @@ fn mistakes_name_column_row_and_cell() -> Result<()> {
     let texts = Cells::Texts(some(["1", "2", "x"]));
     let not = |text: &str| {
         format!(
-            "t.parquet, row 3: column `v`: `{text}` is not a number; correct or clear the cell, or choose others with --columns"
+            "t.parquet, row 3: column `v`: `{text}` is not a number; correct or clear the cell, or choose others with columns"
         )
     };
     assert_eq!(why(vec![("binary v (UTF8)", texts)], &[])?, not("x"));

@@ -107,7 +107,7 @@ fn a_file_that_does_not_say_is_read_by_its_separator_and_says_so() {
     assert_eq!(
         panel.notices()[1],
         "numbers such as `60.013` (f.csv:2, column `y`) are read with a decimal comma, since no number says which mark it is; \
-         if it is a point, give --decimal ."
+         if it is a point, give decimal ."
     );
     assert_eq!(values(&read(&days(',', &["60,013", "70,500"]))), [60013.0, 70500.0]);
     let point = read(&days(',', &["60.013", "70.500"]));
@@ -119,11 +119,11 @@ fn a_file_that_does_not_say_is_read_by_its_separator_and_says_so() {
     assert_eq!(values(&read_with(days(',', &["60.013"]), &given(None, Some('.')))), [60013.0]);
     assert_eq!(
         refused_with(&days(',', &["60,013"]), &given(Some(','), Some(','))),
-        "--decimal , and --thousands ,: one mark cannot be both; give the other one to either"
+        "decimal , and thousands ,: one mark cannot be both; give the other one to either"
     );
     assert_eq!(
         refused("a,b\n1.5,\"1,5\"\n2.5,\"2,5\"\n"),
-        "f.csv:2: column `a`: `1.5` has a decimal point, and f.csv:2, column `b`: `1,5` a decimal comma; give --decimal . or , \
+        "f.csv:2: column `a`: `1.5` has a decimal point, and f.csv:2, column `b`: `1,5` a decimal comma; give decimal . or , \
          (columns that are no numbers then are left out), or write all numbers alike"
     );
 }
@@ -173,7 +173,7 @@ fn numbers_of_other_programs_are_read() {
     assert_eq!(
         refused("day,y\n2024-01-01,12 apples\n2024-01-02,13 apples\n"),
         "f.csv: no numeric column; a series needs at least one beside the date (f.csv:2: column `y`: `12 apples` is not a number; \
-         correct or clear the cell, or choose others with --columns)"
+         correct or clear the cell, or choose others with columns)"
     );
 }
 
@@ -401,7 +401,7 @@ fn columns_that_are_called_a_time_are_dates_or_asked_for() {
         ("year,week", 106, &|i| format!("{},{}", 2016 + i / 53, i % 53 + 1), "`year`, `week`"),
     ] {
         let text = refused(&rows(header, n, row));
-        assert!(text.contains(named) && text.contains("--date-column"), "{header}: {text}");
+        assert!(text.contains(named) && text.contains("date-column"), "{header}: {text}");
         let options =
             ReadOptions { columns: Some(vec!["y".to_owned()]), date_column: None, ..ReadOptions::default() };
         if !header.starts_with("date") && !header.starts_with("year") && !header.starts_with("fiscal") {
@@ -486,7 +486,7 @@ fn whole_numbers_count_the_rows_of_each_series() {
         }
     }
     let text = refused("ds,y\n1,5.5\n2,6.5\n3,7.5\n1,8.5\n2,9.5\n3,4.5\n");
-    assert!(text.contains("`ds`") && text.contains("--date-column"), "{text}");
+    assert!(text.contains("`ds`") && text.contains("date-column"), "{text}");
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn panels_have_the_same_columns() {
         Series::new(name, columns.iter().map(|&c| c.to_owned()).collect(), values, None).expect("a series")
     };
     let refused = |a, b| Panel::new(vec![a, b]).expect_err("refused").to_string();
-    let rule = "give all series the same columns, or choose with --columns";
+    let rule = "give all series the same columns, or choose with columns";
     assert_eq!(
         refused(series("x.csv", &["a", "b"]), series("y.csv", &["a"])),
         format!("y.csv: no column `b`, unlike x.csv; {rule}")

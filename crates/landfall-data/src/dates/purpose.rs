@@ -65,6 +65,7 @@ impl Purpose {
     pub(crate) fn known_ahead(self) -> Option<String> {
         let (known, columns, fill) = (Setting("known-future"), Setting("columns"), Setting("fill"));
         let elsewhere = match Spelling::now() {
+            Spelling::Key => "move rows to forecast to data of their own",
             Spelling::Flag => "move rows to forecast to a file of their own, for `forecast --future`",
             Spelling::Keyword => "move rows to forecast to a frame of their own, futr_df of predict()",
         };

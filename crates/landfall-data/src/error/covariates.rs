@@ -83,6 +83,7 @@ fn of_columns(columns: &[String]) -> impl fmt::Display {
 /// How rows to forecast are given.
 fn future() -> &'static str {
     match Spelling::now() {
+        Spelling::Key => "the rows to forecast",
         Spelling::Flag => "--future FILE",
         Spelling::Keyword => "futr_df",
     }

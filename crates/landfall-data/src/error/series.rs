@@ -270,7 +270,7 @@ pub enum SeriesError {
 /// What stands in for dates that are not evenly spaced.
 fn without_dates() -> &'static str {
     match Spelling::now() {
-        Spelling::Flag => " or none",
+        Spelling::Key | Spelling::Flag => " or none",
         Spelling::Keyword => ", or integers 0, 1, 2, ... for dates",
     }
 }

@@ -358,10 +358,10 @@ mod tests {
             refused(Split::Ett, 14_399, 336, 96),
             "split ett needs 14400 rows, the series has 14399; use ratios such as `0.7,0.1,0.2`"
         );
-        let or = |sizes| format!("reduce {sizes}, or change --split");
-        let (either, horizon_alone) = (or("--context or --horizon"), or("--horizon"));
-        let context_alone = or("--context");
-        let none = "no window fits: use a longer series or another --split";
+        let or = |sizes| format!("reduce {sizes}, or change split");
+        let (either, horizon_alone) = (or("context or horizon"), or("horizon"));
+        let context_alone = or("context");
+        let none = "no window fits: use a longer series or another split";
         let swapped = Split::ratio(0.7, 0.2, 0.1).expect("ratios");
         let short = Split::ratio(0.2, 0.4, 0.4).expect("ratios");
         for (split, rows, context, horizon, text) in [
