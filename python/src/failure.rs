@@ -1,7 +1,7 @@
 //! Errors of forecasting as Python exceptions: their class, their text, and the facts that a program may ask for.
 
 use landfall_forecast::ForecastError;
-use landfall_forecast::run::{RunError, SettingsError, Wording};
+use landfall_forecast::run::{RunError, SettingsError};
 use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::{CovariateError, DataError, ReadError, SeriesError, Spelling, Unit, WindowError};
 use pyo3::prelude::*;
@@ -85,7 +85,7 @@ impl Failure {
     }
 
     fn text(&self) -> String {
-        let text = Spelling::Keyword.within(|| self.error().worded(&Keywords));
+        let text = Spelling::Keyword.within(|| self.error().to_string());
         if let Some(RunError::Exists { path }) = self.of_run() {
             let path = path.display();
             return format!(
@@ -153,33 +153,5 @@ fn exception(py: Python<'_>, class: &str, text: &str) -> PyErr {
     match py.import("landfall.errors").and_then(|errors| errors.getattr(class)?.call1((text,))) {
         Ok(exception) => PyErr::from_value(exception),
         Err(other) => other,
-    }
-}
-
-/// How Python writes settings: as keywords, `max_steps=100`.
-pub(crate) struct Keywords;
-
-impl Wording for Keywords {
-    fn setting(&self, name: &str, value: Option<&str>) -> String {
-        value.map_or_else(|| name.to_owned(), |value| format!("{name}={}", literal(value)))
-    }
-
-    fn option(&self, name: &str, value: Option<&str>) -> String {
-        value.map_or_else(
-            || format!("network[\"{name}\"]"),
-            |value| format!("network={{\"{name}\": {}}}", literal(value)),
-        )
-    }
-}
-
-/// A value as Python writes it: a number, a truth value, a list of numbers, or a text.
-fn literal(value: &str) -> String {
-    let number = |text: &str| text.parse::<f64>().is_ok();
-    match value {
-        "true" => "True".to_owned(),
-        "false" => "False".to_owned(),
-        _ if number(value) => value.to_owned(),
-        _ if value.split(',').all(number) => format!("[{}]", value.replace(',', ", ")),
-        _ => format!("\"{value}\""),
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::columns::{Columns, bytes};
 use crate::engines;
-use crate::failure::{Failure, Keywords, internal, raised};
+use crate::failure::{Failure, internal, raised};
 use landfall_forecast::ForecastError;
 use landfall_forecast::forecasting::{Predictor, future_of_frame, levels_ahead, series, series_of_frame};
 use landfall_forecast::report::bound_names;
 use landfall_forecast::run::{
     Device, EvaluationRecord, Forecast, KEPT_DATA, Observer, OneOrMore, Run, SETTINGS, Settings,
-    SettingsError, StepLine, Text, Weights,
+    SettingsError, StepLine, Weights,
 };
 use landfall_forecast::training::{Begun, Ended, KeptFrame, NewRun, Ready};
 use landfall_train::data::{DataError, Future, Panel, SeriesError, Spelling, few};
@@ -42,7 +42,7 @@ pub(crate) fn program(py: Python<'_>, line: Vec<std::ffi::OsString>) -> PyResult
 #[pyfunction(name = "_keywords")]
 pub(crate) fn keywords() -> Vec<(&'static str, String)> {
     let given = SETTINGS.iter().filter(|setting| setting.by_person());
-    given.map(|setting| (setting.name, setting.help(&Keywords))).collect()
+    Spelling::Keyword.within(|| given.map(|setting| (setting.name, setting.help())).collect())
 }
 
 /// Checks that settings, an object of JSON, fit together.
@@ -253,8 +253,7 @@ fn parsed(text: &str) -> Result<Settings, ForecastError> {
 /// Trains a run that has a directory to its end; the results, or none when it was stopped.
 fn go(begun: Begun, changes: Vec<String>, relay: &mut Relay) -> Result<Option<Value>, ForecastError> {
     let (path, ready) = (begun.path().to_owned(), begun.ready());
-    let words = |note: &Text| note.worded(&Keywords);
-    let notes: Vec<String> = ready.notes().iter().map(words).chain(changes).collect();
+    let notes: Vec<String> = ready.notes().iter().map(ToString::to_string).chain(changes).collect();
     let steps = ready.steps();
     let device = ready.device().to_string();
     relay.tell(

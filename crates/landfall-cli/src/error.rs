@@ -133,12 +133,13 @@ mod tests {
     use super::*;
     use landfall::cuda::Absence;
     use landfall_forecast::run::Device;
+    use landfall_train::data::Spelling;
 
     #[test]
     fn a_device_that_is_not_there_is_named_by_its_flag() {
         let why = landfall::Error::from(Absence::Nvrtc);
         let error = CliError::from(RunError::NoDevice { device: Device::Cuda(1), why });
-        let text = error.to_string();
+        let text = Spelling::Flag.within(|| error.to_string());
         assert!(text.starts_with("--device cuda:1: ") && text.ends_with("; use --device cpu"), "{text}");
         assert_eq!(error.code(), 2);
     }

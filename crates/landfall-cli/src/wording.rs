@@ -1,35 +1,13 @@
 //! How the program writes settings, and the errors of a run: as arguments of its commands.
 
 use landfall_forecast::ForecastError;
-use landfall_forecast::run::{Keys, RunError, Weights, Wording};
+use landfall_forecast::run::{OPTIONS_WITH_FLAGS, RunError, Weights};
 
 /// Options of the network that have an argument of their own.
 pub(crate) const NETWORK_FLAGS: [(&str, &str); 2] = [
-    ("patch", "Patch length in rows (patchtst)"),
-    ("stride", "Rows from the start of one patch to the next (patchtst)"),
+    (OPTIONS_WITH_FLAGS[0], "Patch length in rows (patchtst)"),
+    (OPTIONS_WITH_FLAGS[1], "Rows from the start of one patch to the next (patchtst)"),
 ];
-
-/// Arguments: `--max-steps 100`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Flags;
-
-impl Wording for Flags {
-    fn setting(&self, name: &str, value: Option<&str>) -> String {
-        if name == "network" {
-            // A table of a configuration file.
-            return "[network]".to_owned();
-        }
-        let flag = format!("--{}", name.replace('_', "-"));
-        value.map_or_else(|| flag.clone(), |value| format!("{flag} {value}"))
-    }
-
-    fn option(&self, name: &str, value: Option<&str>) -> String {
-        if NETWORK_FLAGS.iter().any(|(flag, _)| *flag == name) {
-            return self.setting(name, value);
-        }
-        Keys.option(name, value)
-    }
-}
 
 /// An error of forecasting, with the arguments that help.
 pub(crate) fn worded(e: &ForecastError) -> String {
@@ -53,7 +31,7 @@ pub(crate) fn worded(e: &ForecastError) -> String {
              --windows) or a shorter --context"
         );
     }
-    e.worded(&Flags)
+    e.to_string()
 }
 
 /// An error of a run, with the arguments that help.
@@ -82,5 +60,5 @@ fn of_run(e: &RunError) -> String {
             "{path} has no columns that are known in advance, so that --future has nothing to give; leave it out"
         );
     }
-    e.worded(&Flags)
+    e.to_string()
 }

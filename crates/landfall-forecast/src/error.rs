@@ -2,20 +2,25 @@
 
 use crate::data::DataError;
 use crate::pretrained::PretrainedError;
-use crate::run::{Keys, RunError, SettingsError, Text, Wording};
+use crate::run::{RunError, SettingsError, Text};
 use landfall_train::checkpoint::CheckpointError;
-use std::fmt;
 use std::path::PathBuf;
 
 /// Why a run is not made, trained, continued, forecast from or backtested.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForecastError {
     /// Before the first step.
+    #[error(transparent)]
     Run(RunError),
     /// Of a run that had begun.
+    #[error(transparent)]
     During(RunError),
     /// A run that is to go on has done all its steps.
+    #[error(
+        "{} is complete with {done} of {total} steps; {}",
+        .run.display(), Text::from("give a larger {epochs} or {max_steps} to go on")
+    )]
     Complete {
         /// Its directory.
         run: PathBuf,
@@ -25,6 +30,10 @@ pub enum ForecastError {
         total: usize,
     },
     /// A run that is to go on has done more steps than are asked for.
+    #[error(
+        "{} has done {done} steps, more than the {total} that are asked for; {}",
+        .run.display(), Text::from("give a larger {epochs} or {max_steps} to go on")
+    )]
     FewerSteps {
         /// Its directory.
         run: PathBuf,
@@ -34,8 +43,16 @@ pub enum ForecastError {
         total: usize,
     },
     /// A run without steps is to go on: its weights were imported, or fit by least squares.
+    #[error(
+        "{} has no steps to go on with: its weights were imported, or fit without steps; start another run with its config.toml",
+        .0.display()
+    )]
     NoSteps(PathBuf),
     /// The data of a run that is to go on has other values.
+    #[error(
+        "{}: {data} is not what the run was trained on (column `{column}` has another mean or standard deviation); bring that data back, or start a new run",
+        .run.display()
+    )]
     DataChanged {
         /// Its directory.
         run: PathBuf,
@@ -45,6 +62,10 @@ pub enum ForecastError {
         column: String,
     },
     /// The data of a run that is to go on holds other series.
+    #[error(
+        "{}: its data holds series {now}, the run was trained on {before}; bring that data back, or start a new run",
+        .run.display()
+    )]
     SeriesChanged {
         /// Its directory.
         run: PathBuf,
@@ -54,6 +75,10 @@ pub enum ForecastError {
         now: String,
     },
     /// The first origin of a backtest knows too few rows.
+    #[error(
+        "the first origin, {origin}, knows {rows} rows, and a forecast needs {needed}; {}",
+        Text::from("give later or fewer origins, or a shorter {context}")
+    )]
     TooEarly {
         /// The origin.
         origin: String,
@@ -63,6 +88,7 @@ pub enum ForecastError {
         needed: usize,
     },
     /// At an origin of a backtest.
+    #[error("at the origin {origin}: {why}")]
     AtOrigin {
         /// The origin.
         origin: String,
@@ -85,65 +111,6 @@ impl ForecastError {
             | Self::DataChanged { .. }
             | Self::SeriesChanged { .. }
             | Self::TooEarly { .. } => false,
-        }
-    }
-
-    /// The error with settings as a door writes them.
-    #[must_use]
-    pub fn worded(&self, door: &dyn Wording) -> String {
-        let words = |text: &str| Text::template(text).worded(door);
-        match self {
-            Self::Run(e) | Self::During(e) => e.worded(door),
-            Self::Complete { run, done, total } => format!(
-                "{} is complete with {done} of {total} steps; {}",
-                run.display(),
-                words("give a larger {epochs} or {max_steps} to go on")
-            ),
-            Self::FewerSteps { run, done, total } => format!(
-                "{} has done {done} steps, more than the {total} that are asked for; {}",
-                run.display(),
-                words("give a larger {epochs} or {max_steps} to go on")
-            ),
-            Self::NoSteps(run) => format!(
-                "{} has no steps to go on with: its weights were imported, or fit without steps; start another run with its \
-                 config.toml",
-                run.display()
-            ),
-            Self::DataChanged { run, data, column } => format!(
-                "{}: {data} is not what the run was trained on (column `{column}` has another mean or standard deviation); \
-                 bring that data back, or start a new run",
-                run.display()
-            ),
-            Self::SeriesChanged { run, before, now } => format!(
-                "{}: its data holds series {now}, the run was trained on {before}; bring that data back, or start a new run",
-                run.display()
-            ),
-            Self::TooEarly { origin, rows, needed } => format!(
-                "the first origin, {origin}, knows {rows} rows, and a forecast needs {needed}; {}",
-                words("give later or fewer origins, or a shorter {context}")
-            ),
-            Self::AtOrigin { origin, why } => format!("at the origin {origin}: {}", why.worded(door)),
-        }
-    }
-}
-
-impl fmt::Display for ForecastError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.worded(&Keys))
-    }
-}
-
-impl std::error::Error for ForecastError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Run(e) | Self::During(e) => e.source(),
-            Self::AtOrigin { why, .. } => why.source(),
-            Self::Complete { .. }
-            | Self::FewerSteps { .. }
-            | Self::NoSteps(_)
-            | Self::DataChanged { .. }
-            | Self::SeriesChanged { .. }
-            | Self::TooEarly { .. } => None,
         }
     }
 }

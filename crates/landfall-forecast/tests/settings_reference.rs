@@ -1,6 +1,6 @@
 //! `docs/settings.md` is written from the declarations; `LANDFALL_BLESS=1` writes it anew.
 
-use landfall_forecast::run::{Group, Keys, Preset, SETTINGS, Setting};
+use landfall_forecast::run::{Group, Preset, SETTINGS, Setting};
 use landfall_train::models::{ModelKind, ModelOption};
 use std::error::Error;
 use std::fmt::Write;
@@ -27,8 +27,7 @@ fn of_setting(setting: &Setting) -> String {
     if setting.by_person() && !setting.facts.hashed {
         notes.push("The configuration's hash leaves it out");
     }
-    let doc =
-        [setting.help(&Keys)].into_iter().chain(notes.into_iter().map(str::to_owned)).collect::<Vec<_>>();
+    let doc = [setting.help()].into_iter().chain(notes.into_iter().map(str::to_owned)).collect::<Vec<_>>();
     format!("| `{}` | `{}` | {takes} | {}. |\n", setting.key(), setting.name, cell(&doc.join(". ")))
 }
 
@@ -116,7 +115,7 @@ fn the_reference_is_that_of_the_declarations() -> Result<(), Box<dyn Error>> {
 fn a_setting_is_declared_once_and_said_in_a_sentence() {
     for (i, setting) in SETTINGS.iter().enumerate() {
         assert!(SETTINGS[..i].iter().all(|other| other.name != setting.name), "{}", setting.name);
-        let help = setting.help(&Keys);
+        let help = setting.help();
         assert!(!help.is_empty() && !help.contains(['{', '}']), "{}: {help}", setting.name);
         for dropped in setting.facts.drops {
             assert!(SETTINGS.iter().any(|other| other.name == *dropped), "{}: {dropped}", setting.name);

@@ -1,6 +1,6 @@
 //! Arguments that are settings of a run, made of their declaration.
 
-use crate::wording::{Flags, NETWORK_FLAGS};
+use crate::wording::NETWORK_FLAGS;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use landfall_forecast::run::{Arity, Group, NetworkOptions, SETTINGS, Setting, Settings};
@@ -70,7 +70,7 @@ fn listed<S: Selection>() -> impl Iterator<Item = &'static Setting> {
 /// The argument of a setting.
 fn argument(setting: &'static Setting) -> Arg {
     let facts = &setting.facts;
-    let arg = Arg::new(setting.name).long(setting.key()).help(setting.help(&Flags));
+    let arg = Arg::new(setting.name).long(setting.key()).help(setting.help());
     if facts.arity == Arity::Flag {
         return arg.action(ArgAction::SetTrue);
     }

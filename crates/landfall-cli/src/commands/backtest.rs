@@ -7,14 +7,13 @@ use crate::args::Backtest as Args;
 use crate::error::CliError;
 use crate::output::{self, Origins as Shown, digits};
 use crate::signals::Stop;
-use crate::wording::Flags;
 use file::File;
 use landfall_forecast::ForecastError;
 use landfall_forecast::backtest::{Errors, Of, Record, Scored};
 use landfall_forecast::backtesting::{Forecasters, Refit, Rolling, forecasts_rows};
 use landfall_forecast::forecasting::{Predictor, series};
 use landfall_forecast::report::{self, BacktestFacts};
-use landfall_forecast::run::{Data, Device, Run, RunError, Settings, Weights, Wording};
+use landfall_forecast::run::{Data, Device, Run, RunError, Settings, Text, Weights};
 use landfall_train::data::{Cutoff, OriginRange, Origins, Panel, Series, few};
 use serde_json::json;
 use std::path::Path;
@@ -79,10 +78,11 @@ fn of_run(args: &Args, path: &Path) -> Result<Subject, CliError> {
     let fill_by = given.fill.clone();
     let (device, threads) = (given.device, given.threads);
     let kept = Settings { data: None, fill: None, device: None, threads: None, ..given };
-    let network = kept.network.iter().flat_map(|n| n.names()).map(|name| Flags.option(name, None));
+    let network =
+        kept.network.iter().flat_map(|n| n.names()).map(|name| Text::option(name, None).to_string());
     let of_run = kept.given().filter(|setting| setting.name != "network");
     let mut flags: Vec<String> =
-        of_run.map(|setting| Flags.setting(setting.name, None)).chain(network).collect();
+        of_run.map(|setting| Text::setting(setting.name).to_string()).chain(network).collect();
     flags.extend(args.setup.shapes.config.is_some().then(|| "--config".to_owned()));
     if !flags.is_empty() {
         let (flags, other) = (flags.join(", "), format!("the run {}", path.display()));

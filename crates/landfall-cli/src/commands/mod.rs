@@ -17,7 +17,6 @@ pub(crate) mod train;
 pub(crate) mod tune;
 
 use crate::output;
-use crate::wording::Flags;
 use landfall_forecast::run::{
     ClassRecord, EvaluationRecord, IntervalRecord, IntervalScore, QuantileRecord, SeriesRecord, Text,
 };
@@ -35,7 +34,7 @@ fn note_all<'a>(notes: impl IntoIterator<Item = &'a String>) {
 
 /// The same of texts that mention settings.
 fn note_texts(notes: &[Text]) {
-    notes.iter().for_each(|note| output::note(&format!("note: {}", note.worded(&Flags))));
+    notes.iter().for_each(|note| output::note(&format!("note: {note}")));
 }
 
 /// The scores of quantiles in one line.

@@ -50,6 +50,50 @@ impl Spelling {
         OF_PROCESS.get_or_init(|| self);
     }
 
+    /// A setting by its key in a file, `max-steps`, with its value where one is said: `max-steps = 100`, `--max-steps 100`,
+    /// `max_steps=100`.
+    #[must_use]
+    pub fn setting(self, key: &str, value: Option<&str>) -> String {
+        let name = match self {
+            // A table of a file, for the program too.
+            Self::Key | Self::Flag if key == "network" => return "[network]".to_owned(),
+            Self::Key => key.to_owned(),
+            Self::Flag => format!("--{key}"),
+            Self::Keyword => key.replace('-', "_"),
+        };
+        match (self, value) {
+            (_, None) => name,
+            (Self::Key, Some(value)) => format!("{name} = {}", self.literal(value)),
+            (Self::Flag, Some(value)) => format!("{name} {value}"),
+            (Self::Keyword, Some(value)) => format!("{name}={}", self.literal(value)),
+        }
+    }
+
+    /// An option of the network by its key, `d-model`, with its value where one is said.
+    #[must_use]
+    pub fn option(self, key: &str, value: Option<&str>) -> String {
+        match (self, value) {
+            (Self::Key | Self::Flag, _) => format!("[network] {}", Self::Key.setting(key, value)),
+            (Self::Keyword, None) => format!("network[\"{}\"]", key.replace('-', "_")),
+            (Self::Keyword, Some(value)) => {
+                format!("network={{\"{}\": {}}}", key.replace('-', "_"), self.literal(value))
+            }
+        }
+    }
+
+    /// A value as the language of the door writes it: a number, a truth value, a list of numbers, or a text.
+    fn literal(self, value: &str) -> String {
+        let number = |text: &str| text.parse::<f64>().is_ok();
+        match (self, value) {
+            (Self::Keyword, "true") => "True".to_owned(),
+            (Self::Keyword, "false") => "False".to_owned(),
+            (_, "true" | "false") => value.to_owned(),
+            _ if number(value) => value.to_owned(),
+            _ if value.split(',').all(number) => format!("[{}]", value.replace(',', ", ")),
+            _ => format!("\"{value}\""),
+        }
+    }
+
     /// The spelling of this thread's work, else that of the process.
     #[must_use]
     pub fn now() -> Self {
@@ -63,10 +107,6 @@ pub struct Setting(pub &'static str);
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Spelling::now() {
-            Spelling::Key => f.write_str(self.0),
-            Spelling::Flag => write!(f, "--{}", self.0),
-            Spelling::Keyword => f.write_str(&self.0.replace('-', "_")),
-        }
+        f.write_str(&Spelling::now().setting(self.0, None))
     }
 }

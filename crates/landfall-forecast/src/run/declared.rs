@@ -2,7 +2,7 @@
 
 use super::auto::CANDIDATES;
 use super::presets::Preset;
-use super::words::{Text, Wording};
+use super::words::Text;
 use crate::models::ModelKind;
 use std::path::PathBuf;
 
@@ -211,9 +211,9 @@ impl Setting {
         self.name.replace('_', "-")
     }
 
-    /// What it is, as a door says it in its help, without the period at the end.
+    /// What it is, as the door says it in its help ([`Spelling`](crate::data::Spelling)), without the period at the end.
     #[must_use]
-    pub fn help(&self, door: &dyn Wording) -> String {
+    pub fn help(&self) -> String {
         let names = |all: &mut dyn Iterator<Item = &'static str>| {
             let all: Vec<&str> = all.collect();
             match all.split_last() {
@@ -225,8 +225,7 @@ impl Setting {
         let presets = Preset::ALL.iter().filter(|preset| !preset.is_auto());
         let text = self.doc.trim().replace("{models}", &names(&mut others.map(|kind| kind.name())));
         let text = text.replace("{presets}", &names(&mut presets.map(|preset| preset.name)));
-        let text = Text::template(text.strip_suffix('.').unwrap_or(&text));
-        text.worded(door)
+        Text::template(text.strip_suffix('.').unwrap_or(&text)).to_string()
     }
 
     /// Checks that a text is a value of it, or one of several.

@@ -8,7 +8,7 @@ use super::forecaster::Forecaster;
 use super::keywords::{meant, quoted};
 use super::kinds::{Precision, Synthetic};
 use super::network::NetworkOptions;
-use super::words::{Keys, Text, Wording};
+use super::words::Text;
 use crate::data::with_nearest;
 use crate::data::{Calendar, Covariates, Scaler, TokenNames};
 use crate::files::read_text;
@@ -21,72 +21,33 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// Why settings are refused. The texts mention settings, which [`SettingsError::worded`] writes as a door does.
-#[derive(Debug)]
+/// Why settings are refused.
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum SettingsError {
+    #[error("{}: cannot be read ({why}); check the path and its permissions", .path.display())]
     Read { path: PathBuf, why: std::io::Error },
+    #[error("{}:{line}: {message}; correct the line", .path.display())]
     Toml { path: PathBuf, line: usize, message: String },
+    #[error("settings cannot be written as TOML: {0}")]
     Unwritable(String),
+    #[error("{}: written in version {found} of the format, and this program reads up to {known}; use a newer landfall", .path.display())]
     Version { path: PathBuf, found: u32, known: u32 },
+    #[error("{key}: {why}")]
     Keyword { key: String, why: String },
+    #[error("{setting} {value}: {rule}")]
     Range { setting: Text, value: String, rule: Text },
+    #[error("unknown {key} `{value}`; {}choose from {known}", meant(.value, &.known.split(", ").collect::<Vec<_>>()))]
     Unknown { key: &'static str, value: String, known: String },
+    #[error("{first} and {second}: {why}")]
     Conflict { first: Text, second: Text, why: Text },
+    #[error("{0}")]
     Network(String),
+    #[error("no parameter's name contains `{pattern}`, so it freezes none; one of the names is {example}")]
     FreezesNone { pattern: String, example: String },
+    #[error("every parameter is frozen, so there is nothing to train; freeze fewer")]
     AllFrozen,
-}
-
-impl SettingsError {
-    /// The error with settings as a door writes them.
-    #[must_use]
-    pub fn worded(&self, door: &dyn Wording) -> String {
-        match self {
-            Self::Read { path, why } => {
-                format!("{}: cannot be read ({why}); check the path and its permissions", path.display())
-            }
-            Self::Toml { path, line, message } => {
-                format!("{}:{line}: {message}; correct the line", path.display())
-            }
-            Self::Unwritable(why) => format!("settings cannot be written as TOML: {why}"),
-            Self::Version { path, found, known } => format!(
-                "{}: written in version {found} of the format, and this program reads up to {known}; use a newer landfall",
-                path.display()
-            ),
-            Self::Keyword { key, why } => format!("{key}: {why}"),
-            Self::Range { setting, value, rule } => {
-                format!("{} {value}: {}", setting.worded(door), rule.worded(door))
-            }
-            Self::Unknown { key, value, known } => {
-                let meant = meant(value, &known.split(", ").collect::<Vec<_>>());
-                format!("unknown {key} `{value}`; {meant}choose from {known}")
-            }
-            Self::Conflict { first, second, why } => {
-                format!("{} and {}: {}", first.worded(door), second.worded(door), why.worded(door))
-            }
-            Self::Network(why) => why.clone(),
-            Self::FreezesNone { pattern, example } => format!(
-                "no parameter's name contains `{pattern}`, so it freezes none; one of the names is {example}"
-            ),
-            Self::AllFrozen => {
-                "every parameter is frozen, so there is nothing to train; freeze fewer".to_owned()
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.worded(&Keys))
-    }
-}
-
-impl std::error::Error for SettingsError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        if let Self::Read { why, .. } = self { Some(why) } else { None }
-    }
 }
 
 /// Mean and standard deviation of each column of a series, fit on its training rows. A run writes one for each series,

@@ -1,46 +1,12 @@
 //! Texts that mention settings, which each door of the library writes in its own way: the program as arguments, Python as
 //! keywords, a file as keys.
 
+use crate::data::Spelling;
 use std::borrow::Cow;
 use std::fmt;
 
-/// How a door writes settings.
-pub trait Wording {
-    /// A setting by its name, `max_steps`, with its value where one is said.
-    fn setting(&self, name: &str, value: Option<&str>) -> String;
-
-    /// An option of the network by its name, `d_model`.
-    fn option(&self, name: &str, value: Option<&str>) -> String;
-}
-
-/// The keys of a file, as the library itself writes them: `max-steps = 100`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keys;
-
-impl Wording for Keys {
-    fn setting(&self, name: &str, value: Option<&str>) -> String {
-        if name == "network" {
-            return "[network]".to_owned();
-        }
-        let key = name.replace('_', "-");
-        value.map_or_else(|| key.clone(), |value| format!("{key} = {}", literal(value)))
-    }
-
-    fn option(&self, name: &str, value: Option<&str>) -> String {
-        format!("[network] {}", self.setting(name, value))
-    }
-}
-
-/// A value as TOML writes it: a number, a truth value, a list of numbers, or a text.
-fn literal(value: &str) -> String {
-    let number = |text: &str| text.parse::<f64>().is_ok();
-    match value {
-        "true" | "false" => value.to_owned(),
-        _ if number(value) => value.to_owned(),
-        _ if value.split(',').all(number) => format!("[{}]", value.replace(',', ", ")),
-        _ => format!("\"{value}\""),
-    }
-}
+/// Options of the network that the program has an argument for.
+pub const OPTIONS_WITH_FLAGS: [&str; 2] = ["patch", "stride"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
@@ -49,23 +15,15 @@ enum Part {
     Option { name: Cow<'static, str>, value: Option<Cow<'static, str>> },
 }
 
-/// A text that mentions settings.
+/// A text that mentions settings, as the [`Spelling`] writes them when it is printed.
 ///
 /// ```
-/// use landfall_forecast::run::{Keys, Text, Wording};
+/// use landfall_data::Spelling;
+/// use landfall_forecast::run::Text;
 /// let text = Text::from("reduce {horizon}, or give {loss huber}");
 /// assert_eq!(text.to_string(), "reduce horizon, or give loss = \"huber\"");
-///
-/// struct Arguments;
-/// impl Wording for Arguments {
-///     fn setting(&self, name: &str, value: Option<&str>) -> String {
-///         format!("<{name} {}>", value.unwrap_or_default())
-///     }
-///     fn option(&self, name: &str, value: Option<&str>) -> String {
-///         Keys.option(name, value)
-///     }
-/// }
-/// assert_eq!(text.worded(&Arguments), "reduce <horizon >, or give <loss huber>");
+/// let flags = Spelling::Flag.within(|| text.to_string());
+/// assert_eq!(flags, "reduce --horizon, or give --loss huber");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Text(Vec<Part>);
@@ -100,17 +58,6 @@ impl Text {
     pub fn and(mut self, other: impl Into<Self>) -> Self {
         self.0.extend(other.into().0);
         self
-    }
-
-    /// The text as a door writes it.
-    #[must_use]
-    pub fn worded(&self, door: &dyn Wording) -> String {
-        let word = |part: &Part| match part {
-            Part::Words(words) => words.to_string(),
-            Part::Setting { name, value } => door.setting(name, value.as_deref()),
-            Part::Option { name, value } => door.option(name, value.as_deref()),
-        };
-        self.0.iter().map(word).collect()
     }
 }
 
@@ -155,6 +102,21 @@ impl From<String> for Text {
 
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.worded(&Keys))
+        let spelling = Spelling::now();
+        let key = |name: &str| name.replace('_', "-");
+        for part in &self.0 {
+            match part {
+                Part::Words(words) => f.write_str(words)?,
+                Part::Option { name, value }
+                    if spelling != Spelling::Flag || !OPTIONS_WITH_FLAGS.contains(&&**name) =>
+                {
+                    f.write_str(&spelling.option(&key(name), value.as_deref()))?;
+                }
+                Part::Option { name, value } | Part::Setting { name, value } => {
+                    f.write_str(&spelling.setting(&key(name), value.as_deref()))?;
+                }
+            }
+        }
+        Ok(())
     }
 }
