@@ -278,11 +278,11 @@ def kept(path: Path, layout: Layout, ids: Mapping[str, Any]) -> Table:
     """The table that a run keeps.
 
     Raises:
-        FileError: A run that keeps it as text, as version 0.1.0 did.
+        FileError: A run that keeps it as text, as runs did before `data.arrow`.
     """
     if not path.exists():
         raise FileError(
-            f"{path.parent} keeps its data as text, as landfall 0.1.0 did: give the frame to predict(df), or call fit(df) again"
+            f"{path.parent} keeps its data as text, as runs did before data.arrow: give the frame to predict(df), or call fit(df) again"
         )
     columns = _landfall.Columns.read(path)
     header = layout.date_header

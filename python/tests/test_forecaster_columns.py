@@ -217,7 +217,7 @@ def test_arrow_tables_are_columns():
 
 
 def test_a_run_of_another_version_is_read_or_refused_by_name(library, tmp_path):
-    """Runs of version 0.1.0 keep their data as text."""
+    """Runs of before `data.arrow` keep their data as text."""
     columns = long_columns()
     frame = make(library, columns)
     forecaster = Forecaster("patchtst", folder=tmp_path / "run", **SMALL).fit(frame)
@@ -229,7 +229,7 @@ def test_a_run_of_another_version_is_read_or_refused_by_name(library, tmp_path):
     old = Forecaster.load(tmp_path / "run")
     assert values(old.predict(), "patchtst") == expected
     assert values(old.predict(frame, at="2024-01-08 05:00"), "ds")[0] is not None
-    with pytest.raises(errors.FileError, match="keeps its data as text, as landfall 0.1.0 did: give the frame to predict"):
+    with pytest.raises(errors.FileError, match="keeps its data as text, as runs did before data.arrow: give the frame to predict"):
         old.predict(at="2024-01-08 05:00")
 
 
