@@ -284,6 +284,7 @@ def test_progress_is_shown_where_it_is_asked_for(frame, capsys):
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_fit_with_a_checkpoint(tmp_path, number):
+    pytest.importorskip("pandas")
     folder = tmp_path / "run"
     code = (
         "import sys, pandas as pd, numpy as np\n"
