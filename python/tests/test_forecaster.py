@@ -183,7 +183,7 @@ def test_a_baseline_that_is_as_good_is_said(library, capsys):
     hours = np.datetime64("2024-01-01", "h") + np.arange(600)
     frame = make(library, {"ds": hours.astype("datetime64[ns]"), "y": walk})
     recipe = {**SMALL, "network": None, "preset": "dlinear", "progress": True}
-    with pytest.warns(BaselineWarning, match="does not beat last-value: MSE .*the default recipe .leave out preset."):
+    with pytest.warns(BaselineWarning, match="does not beat last value: MSE .*the default recipe .leave out preset."):
         Forecaster(**recipe).fit(frame)
     with pytest.warns(UserWarning, match="nlinear is fitted by ridge regression, in no steps: max_steps, lr had no effect"):
         Forecaster("nlinear", lr=0.1, **{**SMALL, "network": None, "progress": True}).fit(frame)

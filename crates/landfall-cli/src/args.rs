@@ -220,7 +220,7 @@ pub(crate) struct Forecast {
 
 #[derive(Debug, Group)]
 pub(crate) struct Report {
-    /// Folder of a run.
+    /// Run directory.
     pub(crate) run: PathBuf,
     /// Write the report here, a new file [default: report.html in the run's folder].
     #[arg(long, value_name = "FILE.html")]

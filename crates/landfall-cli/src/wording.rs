@@ -35,7 +35,7 @@ pub(crate) fn worded(e: &ForecastError) -> String {
 }
 
 /// An error of a run, with the arguments that help.
-fn of_run(e: &RunError) -> String {
+pub(crate) fn of_run(e: &RunError) -> String {
     if let RunError::Exists { path } = e {
         let path = path.display();
         return format!(

@@ -51,7 +51,7 @@ pub use crate::error::windows::{Limits, WindowError};
 pub use crate::message::nearest::{nearest, with_nearest};
 pub use crate::message::place::{Place, Unit};
 pub use crate::message::setting::{Setting, Spelling};
-pub use crate::message::{few, printable};
+pub use crate::message::{count, few, printable};
 pub use crate::read::frame::{Column, Frame, MISSING_DATE, TimeUnit};
 pub use crate::read::limit::Most;
 pub use crate::read::options::ReadOptions;

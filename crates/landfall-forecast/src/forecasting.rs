@@ -88,6 +88,7 @@ pub fn levels_ahead(
         Ok(note) => Ok((levels, note)),
         Err(
             why @ (RunError::TooFewErrors { .. }
+            | RunError::Untested { .. }
             | RunError::Data(
                 DataError::Window(WindowError::TooShort { .. })
                 | DataError::Window(WindowError::AllTooShort { .. }),

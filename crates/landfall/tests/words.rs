@@ -4,7 +4,9 @@ use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
 
 /// Where the words of the project are: code, documentation, benches.
-const PLACES: &[&str] = &["crates", "docs", "bench", "examples", "xtask", "README.md", ".ci"];
+const PLACES: &[&str] = &[
+    "crates", "docs", "bench", "examples", "python", "xtask", "README.md", "CONTRIBUTING.md", "SECURITY.md", ".ci", ".github",
+];
 /// Kinds of files that people read.
 const KINDS: &[&str] = &["rs", "cu", "md", "py", "sh", "toml"];
 /// The glossary lists the words themselves.

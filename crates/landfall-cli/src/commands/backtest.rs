@@ -14,7 +14,7 @@ use landfall_forecast::backtesting::{Forecasters, Refit, Rolling, forecasts_rows
 use landfall_forecast::forecasting::{Predictor, series};
 use landfall_forecast::report::{self, BacktestFacts};
 use landfall_forecast::run::{Data, Device, Run, RunError, Settings, Text, Weights};
-use landfall_train::data::{Cutoff, OriginRange, Origins, Panel, Series, few};
+use landfall_train::data::{Cutoff, OriginRange, Origins, Panel, Series, count, few};
 use serde_json::json;
 use std::path::Path;
 
@@ -349,9 +349,9 @@ fn results(args: &Args, name: &str, rolling: &Rolling, r: &Record) -> Result<(),
     };
     let forecaster = forecaster(args, rolling);
     output::line(&format!(
-        "{name}: {} windows from {} origins, {} to {}, refit {}",
-        r.windows,
-        r.origins,
+        "{name}: {} from {}, {} to {}, refit {}",
+        count(r.windows, "window"),
+        count(r.origins, "origin"),
         r.first_cutoff,
         r.last_cutoff,
         refit(args.refit)

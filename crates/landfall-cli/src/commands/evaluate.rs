@@ -10,6 +10,7 @@ use landfall_forecast::run::{
     run_source, window_forecasts,
 };
 use landfall_train::data::{
+    count,
     Baseline, Metrics, Panel, QuantileScores, ReadOptions, Segment, Split, WindowedPanel, baseline, few,
 };
 use landfall_train::train::Dataset;
@@ -163,11 +164,9 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     let options = ReadOptions { columns, fill, series_id, decimal, ..ReadOptions::default() };
     let panel = Panel::read(&args.data, &options)?;
     let period = args.period.unwrap_or_else(|| panel.season().period);
-    let (kind, name) = match model {
-        args::Baseline::LastValue => (Baseline::LastValue, "last-value".to_owned()),
-        args::Baseline::SeasonalNaive => {
-            (Baseline::SeasonalNaive { period }, format!("seasonal-naive ({period})"))
-        }
+    let kind = match model {
+        args::Baseline::LastValue => Baseline::LastValue,
+        args::Baseline::SeasonalNaive => Baseline::SeasonalNaive { period },
     };
     let panel = match &args.target {
         Some(target) => panel.with_targets(target)?,
@@ -227,7 +226,7 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     if let Some(intervals) = &intervals {
         record.intervals = intervals.record(&mut baseline_source(kind, &panel), &panel, period)?;
     }
-    print(&name, &record, SCALED, args.with.json)
+    print(&kind.to_string(), &record, SCALED, args.with.json)
 }
 
 fn print(name: &str, r: &EvaluationRecord, units: &str, json: bool) -> Result<(), CliError> {
@@ -247,10 +246,10 @@ fn print(name: &str, r: &EvaluationRecord, units: &str, json: bool) -> Result<()
     };
     let heads = METRICS.iter().filter(|_| r.metrics.is_some());
     let mut rows = vec![[name, "MSE", "MAE"].iter().chain(heads).map(|&head| head.to_owned()).collect()];
-    rows.push(row(format!("{}, {} windows, {units}", r.split, r.windows), r.mse, r.mae, r.metrics.as_ref()));
+    rows.push(row(format!("{}, {}, {units}", r.split, count(r.windows, "window")), r.mse, r.mae, r.metrics.as_ref()));
     if let (Some(mse), Some(mae)) = (r.mse_drop_last, r.mae_drop_last) {
         let name =
-            format!("{}, {} windows without the last partial batch, {units}", r.split, r.windows_drop_last);
+            format!("{}, {} without the last partial batch, {units}", r.split, count(r.windows_drop_last, "window"));
         rows.push(row(name, mse, mae, None));
     }
     rows.extend(

@@ -5,8 +5,8 @@ use crate::args::Report as Args;
 use crate::error::CliError;
 use crate::output;
 use landfall_forecast::report::{Report, Subject};
-use landfall_forecast::run::{Data, Run, Units, on_device};
-use landfall_train::data::Segment;
+use landfall_forecast::run::{Data, Run, RunError, Units, on_device};
+use landfall_train::data::{Panel, Segment};
 use landfall_train::files;
 use landfall_train::train::Dataset;
 use serde_json::json;
@@ -24,10 +24,15 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let report = match run.load(&args.data, fill(args.fill.as_ref())?)? {
         Data::Series(panel) => {
             let summary = panel.summary();
-            let (dataset, panel) = run.dataset(panel)?;
-            note_all(panel.left_out());
-            run.enough_windows(&panel, &run.interval_levels(args.interval.as_deref())?)?;
-            make(args, &run, &dataset, Subject::Series { panel: &panel, summary: &summary })?
+            match run.dataset(panel.clone()) {
+                Err(why @ RunError::Untested { .. }) if args.interval.is_none() => untested(args, &run, panel, &why)?,
+                made => {
+                    let (dataset, panel) = made?;
+                    note_all(panel.left_out());
+                    run.enough_windows(&panel, &run.interval_levels(args.interval.as_deref())?)?;
+                    make(args, &run, &dataset, Subject::Series { panel: &panel, summary: &summary })?
+                }
+            }
         }
         Data::Tokens(data) => {
             let (dataset, data) = run.samples(data)?;
@@ -57,6 +62,18 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         return output::json(&json!({"out": path, "bytes": bytes, "svg": args.svg}));
     }
     output::line(&format!("Report written to {path} ({} kB)", bytes.div_ceil(1000)))
+}
+
+/// The forecast of data that is too short to test anything.
+fn untested(args: &Args, run: &Run, panel: Panel, why: &RunError) -> Result<Report, CliError> {
+    let why = crate::wording::of_run(why);
+    output::note(&why);
+    let panel = run.untested(panel)?;
+    let placed = on_device(args.with.device, args.with.threads, |engine| run.predictor(engine, args.with.weights))?;
+    placed.note().iter().for_each(|device| output::note(device));
+    let mut session = placed.made;
+    let subject = Subject::Untested { panel: &panel, why: &why };
+    Report::of(run, &mut session, subject, (args.with.weights, &[])).map_err(CliError::during)
 }
 
 fn make(args: &Args, run: &Run, dataset: &Dataset, subject: Subject<'_>) -> Result<Report, CliError> {

@@ -36,6 +36,7 @@ impl DataError {
     pub fn column(&self) -> Option<&str> {
         if let DataError::Series(SeriesError::UnknownColumn { name: column, .. })
         | DataError::Series(SeriesError::RequestedTwice { name: column, .. })
+        | DataError::Series(SeriesError::TextTarget { name: column, .. })
         | DataError::Series(SeriesError::DuplicateColumn { name: column, .. })
         | DataError::Read(ReadError::NotANumber { column, .. })
         | DataError::Read(ReadError::NoSeriesId { column, .. })

@@ -49,6 +49,14 @@ pub enum SeriesError {
         /// The columns that exist.
         known: Vec<String>,
     },
+    /// A column to be forecast holds text.
+    #[error("{file}: column `{name}` holds text, and what is forecast must be numbers; choose another column", name = one_line(.name))]
+    TextTarget {
+        /// Path of the file.
+        file: String,
+        /// The column.
+        name: String,
+    },
     /// One series is needed, and the data holds others too.
     #[error("{file}: {count} series where one is needed; choose one")]
     ManySeries {

@@ -6,8 +6,8 @@ pub(crate) mod setting;
 
 use std::borrow::Cow;
 
-/// A count with its noun.
-pub(crate) fn count(n: usize, noun: &str) -> String {
+/// A count with its noun: `1 row`, `2 rows`.
+pub fn count(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 

@@ -32,6 +32,8 @@ pub(crate) struct Columns {
     pub(crate) numbers: Vec<Column>,
     /// What a person has to know of the others, and of how numbers were read.
     pub(crate) notes: Vec<String>,
+    /// Names of those that hold text and were left out.
+    pub(crate) texts: Vec<String>,
     /// How the numbers are written.
     pub(crate) marks: FileMarks,
 }
@@ -70,7 +72,7 @@ impl Said {
         reading.values
     }
 
-    fn notes(self) -> Vec<String> {
+    fn notes(&self) -> Vec<String> {
         let of = |what: &str, names: &[String], why: &str| {
             let columns = || format!("{}{what}: {}{why}", count(names.len(), "column"), list(names));
             (!names.is_empty()).then(columns)
@@ -84,7 +86,7 @@ impl Said {
         let units =
             self.units.iter().map(|(unit, names)| of(&format!(" read without their `{unit}`"), names, ""));
         let commas = self.commas.then(|| "numbers have a decimal comma".to_owned());
-        self.numbered.into_iter().chain(left_out.into_iter().chain(units).flatten()).chain(commas).collect()
+        self.numbered.iter().cloned().chain(left_out.into_iter().chain(units).flatten()).chain(commas).collect()
     }
 }
 
@@ -187,7 +189,7 @@ pub(crate) fn read(sheet: &mut Sheet, options: &ReadOptions, taken: &[usize]) ->
     let marks = of_file(sheet, &marks, given, &decided)?;
     let mut notes = said.notes();
     notes.extend(decided.note(sheet));
-    Ok(Columns { numbers, notes, marks })
+    Ok(Columns { numbers, notes, texts: said.texts, marks })
 }
 
 /// A column for each name in a column of names: those that were asked for, or all that are there, in their order.

@@ -69,7 +69,7 @@ impl Roles {
     }
 
     /// What was found, for another reading.
-    fn found(&self, sheet: &Sheet, marks: FileMarks, notes: Vec<String>) -> Found {
+    fn found(&self, sheet: &Sheet, marks: FileMarks, (notes, texts): (Vec<String>, Vec<String>)) -> Found {
         let name = |field: &usize| sheet.names.get(*field).cloned().unwrap_or_default();
         let dated =
             |field: &usize| Some(name(field)).filter(|n| !n.is_empty()).unwrap_or_else(|| "date".to_owned());
@@ -82,6 +82,7 @@ impl Roles {
             date_format: self.source.as_ref().map(|source| source.dates.form.pattern().to_owned()),
             series_id: self.ids.iter().map(name).collect(),
             notes,
+            texts,
         }
     }
 }
@@ -149,7 +150,7 @@ pub(crate) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     }
     notes.extend(of_rows);
     notes.extend(filling.notes());
-    let found = roles.found(&sheet, columns.marks, notes);
+    let found = roles.found(&sheet, columns.marks, (notes, columns.texts));
     Ok((series, found))
 }
 

@@ -32,7 +32,8 @@ fn stands_for(panel: &Panel, name: &str, categorical: bool) -> Result<Vec<String
         columns.iter().filter(|c| *c == name).cloned().collect()
     };
     if found.is_empty() {
-        let (file, column, known) = (panel.source(), name.to_owned(), columns.to_vec());
+        let known = columns.get(panel.targets()..).filter(|k| !k.is_empty()).unwrap_or(columns).to_vec();
+        let (file, column) = (panel.source(), name.to_owned());
         return Err(CovariateError::Unknown { file, column, known }.into());
     }
     Ok(found)

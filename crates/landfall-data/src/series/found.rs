@@ -19,12 +19,15 @@ pub struct Found {
     pub series_id: Vec<String>,
     /// What was filled, changed or left out, a sentence each.
     pub notes: Vec<String>,
+    /// Columns that hold text and were left out.
+    pub texts: Vec<String>,
 }
 
 impl Found {
     /// What two files have in common; the notes of both.
     pub(crate) fn join(&mut self, mut other: Self) {
         self.notes.append(&mut other.notes);
+        self.texts.append(&mut other.texts);
         self.separator = self.separator.filter(|_| self.separator == other.separator);
         self.decimal = self.decimal.or(other.decimal);
         self.thousands = self.thousands.or(other.thousands);

@@ -120,10 +120,15 @@ impl Panel {
     /// The same series with these columns first, which alone are to be forecast; the others follow in their order.
     ///
     /// # Errors
-    /// [`SeriesError::UnknownColumn`], [`SeriesError::RequestedTwice`], [`SeriesError::NoTarget`] for no column.
+    /// [`SeriesError::UnknownColumn`], [`SeriesError::TextTarget`], [`SeriesError::RequestedTwice`], [`SeriesError::NoTarget`] for
+    /// no column.
     pub fn with_targets(self, targets: &[String]) -> Result<Self, DataError> {
         if targets.is_empty() {
             return Err(DataError::Series(SeriesError::NoTarget));
+        }
+        if let Some(name) = targets.iter().find(|t| !self.columns().contains(t) && self.found.texts.contains(t)) {
+            let (file, name) = (self.source(), name.clone());
+            return Err(DataError::Series(SeriesError::TextTarget { file, name }));
         }
         let chosen: HashSet<&String> = targets.iter().collect();
         let others = self.columns().iter().filter(|c| !chosen.contains(c));

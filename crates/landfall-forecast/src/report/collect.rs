@@ -128,7 +128,8 @@ pub(super) struct Collected {
 }
 
 impl Collected {
-    fn new(run: &Run, panel: &WindowedPanel) -> Self {
+    /// Nothing yet.
+    pub(super) fn new(run: &Run, panel: &WindowedPanel) -> Self {
         let (parts, targets) = (panel.parts(Segment::Test), panel.targets());
         let begin = |w: &crate::data::Windows| w.target(w.base()).start;
         let first = parts.iter().map(|p| begin(&p.windows)).min().unwrap_or(0);

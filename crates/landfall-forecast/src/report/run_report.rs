@@ -18,6 +18,13 @@ pub enum Subject<'a> {
         /// What was read.
         summary: &'a Summary,
     },
+    /// Series of which nothing can be tested: their forecasts alone.
+    Untested {
+        /// The series ([`Run::untested`]).
+        panel: &'a WindowedPanel,
+        /// Why.
+        why: &'a str,
+    },
     /// Classes of samples, or labels of windows: errors of a segment and the curves of training, without forecasts.
     Samples {
         /// Names and scales of what is predicted.
@@ -86,6 +93,13 @@ impl Report {
                 sections::residuals(&mut page, panel, &collected, units);
                 sections::curves(&mut page, run, &curves);
                 sections::facts(&mut page, run, summary, &record);
+            }
+            Subject::Untested { panel, why } => {
+                let collected = Collected::new(run, panel);
+                let future = future(run, session, panel, &collected)?;
+                Forecasts { run, panel, collected: &collected, future: &future, intervals: &[] }.ahead(&mut page);
+                page.heading(2, "How good it is");
+                page.paragraph("warn", why);
             }
             Subject::Samples { units, segment } => {
                 let engine = session.engine.clone();

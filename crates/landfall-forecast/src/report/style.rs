@@ -34,7 +34,7 @@ figure{margin:0;background:var(--card);border:1px solid var(--line);border-radiu
 figcaption{font-weight:600;font-size:.92rem;margin-bottom:6px;overflow-wrap:anywhere}
 figcaption span{font-weight:400;color:var(--soft)}
 figure svg{display:block;width:100%;height:auto}
-figure.wide{margin:14px 0;overflow-x:auto}figure.wide svg{min-width:680px}
+figure.wide{margin:14px 0}
 .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,320px),1fr));gap:8px 24px;margin:16px 0}
 .facts div{border-top:1px solid var(--line);padding-top:6px}
 dl.facts dt{color:var(--soft);font-size:.85rem}dl.facts dd{margin:0;overflow-wrap:anywhere}

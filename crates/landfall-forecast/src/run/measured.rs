@@ -36,15 +36,15 @@ pub(crate) fn baselines(
 ) -> Result<Vec<BaselineRecord>, DataError> {
     let parts = panel.parts(segment);
     let history = parts.iter().map(|part| part.windows.target(part.windows.base()).start).min();
-    let mut all = vec![("last-value".to_owned(), Baseline::LastValue)];
+    let mut all = vec![Baseline::LastValue];
     if period > 1 && history.is_some_and(|history| period <= history) {
-        all.push((format!("seasonal-naive ({period})"), Baseline::SeasonalNaive { period }));
+        all.push(Baseline::SeasonalNaive { period });
     }
-    let score = |(name, of)| {
+    let score = |of: Baseline| {
         let s = baseline::score(of, &parts, panel.targets(), 1)?;
         let (mut metrics, _) = of_baseline(panel, segment, period, of)?.finish();
         metrics.rmse = Some(s.mse.sqrt()).filter(|rmse| rmse.is_finite());
-        Ok(BaselineRecord { name, mse: s.mse, mae: s.mae, metrics })
+        Ok(BaselineRecord { name: of.to_string(), mse: s.mse, mae: s.mae, metrics })
     };
     all.into_iter().map(score).collect()
 }

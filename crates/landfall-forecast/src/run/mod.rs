@@ -84,6 +84,8 @@ pub enum RunError {
         Text::from("use a smaller {lr} or {clip}, or scale the data")
     )]
     Diverged { step: usize },
+    #[error("nothing of this data can be tested: {why}; a forecast of it is possible, and errors need more rows or a run with a shorter horizon")]
+    Untested { why: DataError },
     #[error("the session has no validation windows to choose the best weights by")]
     NoValidation,
     #[error(

@@ -227,9 +227,25 @@ impl Run {
     pub fn dataset(&self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
         let n = &self.resolved.network;
         let scalers = self.need_scalers()?;
-        let panel =
-            WindowedPanel::with_scalers(panel, self.resolved.split, (n.context(), n.horizon()), scalers)?;
+        let sizes = (n.context(), n.horizon());
+        let panel = WindowedPanel::with_scalers(panel, self.resolved.split, sizes, scalers).map_err(|why| match why {
+            DataError::Window(WindowError::TooShort { .. } | WindowError::AllTooShort { .. })
+                if self.resolved.is_default_recipe() =>
+            {
+                RunError::Untested { why }
+            }
+            why => why.into(),
+        })?;
         Ok((Dataset::windowed(&panel)?, panel))
+    }
+
+    /// Series under the run's scalers, without windows that test: to forecast alone.
+    ///
+    /// # Errors
+    /// As [`WindowedPanel::untested`].
+    pub fn untested(&self, panel: Panel) -> Result<WindowedPanel, RunError> {
+        let n = &self.resolved.network;
+        Ok(WindowedPanel::untested(panel, (n.context(), n.horizon()))?)
     }
 
     /// Samples of tokens under the run's split and scalers.

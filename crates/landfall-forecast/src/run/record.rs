@@ -83,7 +83,7 @@ pub struct ColumnRecord {
 /// Errors of a forecast that needs no training, over the same windows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BaselineRecord {
-    /// Its name: `last-value`, or `seasonal-naive (24)` with its period.
+    /// Its name: `last value`, or `seasonal naive (24)` with its period.
     pub name: String,
     /// Mean squared error, scaled.
     pub mse: f64,

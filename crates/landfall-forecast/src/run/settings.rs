@@ -178,7 +178,7 @@ settings! {
     context: usize => Facts::of(Model, "L").size().shapes();
     /// Rows to forecast.
     horizon: usize => Facts::of(Model, "H").size().shapes();
-    /// Shares of training, validation and test rows, or ett [default: 0.7,0.1,0.2].
+    /// Shares of training, validation and test rows; last or last:N (tests the last horizon, or N rows); ett [default: 0.7,0.1,0.2].
     split: String => Facts::named(Data);
     /// Seasonal period in rows [default: from the dates and the data].
     period: usize => Facts::of(Data, "N").size().unhashed();

@@ -29,7 +29,7 @@ pub enum CheckpointError {
     #[error("{}: tensor {name} has {value} as element {element}; weights must be finite: use another checkpoint of the run, or train again", .path.display())]
     NotFinite { path: PathBuf, name: String, element: usize, value: f64 },
     #[error(
-        "the training diverged: after step {step} tensor {name} has {value} as element {element}, which no run can go on from; use a smaller learning rate or a smaller largest gradient norm, or scale the data"
+        "the training diverged: after step {step} tensor {name} has {value} as element {element}, which no run can go on from; use a smaller learning rate (lr) or clip gradients at a smaller norm (clip), or scale the data"
     )]
     Diverged { step: usize, name: String, element: usize, value: f64 },
     #[error("{}: tensor {name} is missing; the model needs it as {expected}", .path.display())]

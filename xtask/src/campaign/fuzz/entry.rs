@@ -8,7 +8,9 @@ use landfall::tune::{Cache, tune};
 use landfall::{DType, Engine, Graph, Program, State, StateSpec};
 use landfall_forecast::run::{Settings, Synthetic};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
-use landfall_train::data::{Panel, ReadOptions, Segment, Split, WindowedPanel, parse};
+use landfall_train::data::{
+    Column, DataError, Frame, Panel, ReadOptions, Segment, Split, TimeUnit, WindowedPanel, parse,
+};
 use landfall_train::models::ModelKind;
 use landfall_train::train::{Dataset, Session};
 use std::fmt::Display;
@@ -20,6 +22,8 @@ use std::sync::Arc;
 pub(crate) enum Target {
     /// The text of a CSV file, to windows that a model trains on.
     Csv,
+    /// A table in Arrow's file form, as a run keeps a frame, to windows that a model trains on.
+    Frame,
     /// The text of a configuration, to a network and options.
     Config,
     /// A checkpoint, to the state of a session.
@@ -33,6 +37,7 @@ impl Target {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Csv => "csv",
+            Self::Frame => "frame",
             Self::Config => "config",
             Self::Checkpoint => "checkpoint",
             Self::TuneCache => "tune-cache",
@@ -42,7 +47,7 @@ impl Target {
 
 impl ValueEnum for Target {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Csv, Self::Config, Self::Checkpoint, Self::TuneCache]
+        &[Self::Csv, Self::Frame, Self::Config, Self::Checkpoint, Self::TuneCache]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
@@ -57,6 +62,8 @@ pub(crate) type Verdict = Result<bool, String>;
 pub(crate) enum Entry {
     /// Text alone.
     Csv,
+    /// The file that is read.
+    Frame(PathBuf),
     /// Text alone.
     Config,
     /// A session, and the file that it loads.
@@ -86,6 +93,7 @@ impl Entry {
     pub(crate) fn new(target: Target, folder: &Path) -> Result<Self, String> {
         match target {
             Target::Csv => Ok(Self::Csv),
+            Target::Frame => Ok(Self::Frame(folder.join("data.arrow"))),
             Target::Config => Ok(Self::Config),
             Target::Checkpoint => {
                 Ok(Self::Checkpoint(Box::new(session()?), folder.join("checkpoint.safetensors")))
@@ -100,7 +108,17 @@ impl Entry {
     /// What must not happen: a result that is not finite, an error of several lines.
     pub(crate) fn call(&mut self, bytes: &[u8]) -> Verdict {
         match self {
-            Self::Csv => read_csv(bytes),
+            Self::Csv => match parse(bytes, "f.csv", &ReadOptions::default()) {
+                Ok(series) => read_panel(Panel::new(vec![series])),
+                Err(e) => refused(e),
+            },
+            Self::Frame(path) => {
+                std::fs::write(&*path, bytes).map_err(text)?;
+                match Frame::read(path) {
+                    Ok(frame) => read_panel(frame.panel("data.arrow", &ReadOptions::default())),
+                    Err(e) => refused(e),
+                }
+            }
             Self::Config => read_config(bytes),
             Self::Checkpoint(session, path) => {
                 std::fs::write(&*path, bytes).map_err(text)?;
@@ -124,6 +142,11 @@ impl Entry {
     pub(crate) fn sound(&self) -> Result<Option<Vec<u8>>, String> {
         match self {
             Self::Csv | Self::Config => Ok(None),
+            Self::Frame(path) => {
+                let file = std::fs::File::create(&*path).map_err(text)?;
+                frame()?.write_arrow(file).map_err(text)?;
+                std::fs::read(path).map(Some).map_err(text)
+            }
             Self::Checkpoint(session, path) => {
                 let progress = Progress { step: 3, epoch: 0, batch: 3, best: Some((0.5, 2)), since_best: 1 };
                 save(path, session, "model = \"nlinear\"\n", &progress, true).map_err(text)?;
@@ -134,18 +157,30 @@ impl Entry {
     }
 }
 
-fn read_csv(bytes: &[u8]) -> Verdict {
-    let series = match parse(bytes, "f.csv", &ReadOptions::default()) {
-        Ok(series) => series,
-        Err(e) => return refused(e),
-    };
-    if let Some(x) = series.values().iter().flatten().find(|x| !x.is_finite()) {
-        return Err(format!("a value of {x} was read"));
-    }
-    let panel = match Panel::new(vec![series]) {
+/// A frame with a date, a number, an integer with gaps, a name and a category, of two series.
+fn frame() -> Result<Frame, String> {
+    let rows = 0..40;
+    let ids = rows.clone().map(|i| if i < 20 { "a" } else { "b" });
+    let day = |i: i64| 1_600_000_000 + 86_400 * (i % 20);
+    Frame::new(vec![
+        ("unique_id".to_owned(), Column::texts(ids.map(Some))),
+        ("ds".to_owned(), Column::dates(rows.clone().map(day).collect(), TimeUnit::Second, false)),
+        ("y".to_owned(), Column::numbers(rows.clone().map(|i| 10.0 + (i * 37 % 101) as f64 / 7.0).collect())),
+        ("x".to_owned(), Column::integers(rows.map(|i| (i % 7 != 0).then_some(i)).collect())),
+    ])
+    .map_err(text)
+}
+
+/// What was read, to windows.
+fn read_panel(panel: Result<Panel, DataError>) -> Verdict {
+    let panel = match panel {
         Ok(panel) => panel,
         Err(e) => return refused(e),
     };
+    let values = || panel.series().iter().flat_map(|series| series.values().iter().flatten());
+    if let Some(x) = values().find(|x| !x.is_finite()) {
+        return Err(format!("a value of {x} was read"));
+    }
     if let Some(line) = panel.summary().lines().iter().find(|line| line.contains('\n')) {
         return Err(format!("a line of the summary has several lines: {line:?}"));
     }

@@ -9,7 +9,7 @@ use crate::output::{self, digits};
 use landfall_forecast::run::{BaselineRecord, EvaluationRecord, Resolved, Run};
 use landfall_forecast::training::{Chosen, Comparison, Finished};
 use landfall_train::data::synthetic::WalkData;
-use landfall_train::data::{Metrics, Segment};
+use landfall_train::data::{Metrics, Segment, count};
 use std::path::Path;
 
 /// A run that finished, and what its results are compared with.
@@ -121,7 +121,7 @@ impl<'a> Results<'a> {
 
     /// The scores as a table's rows: the forecast first, then its network alone, then the baselines.
     fn rows(&self, name: &str, last: &EvaluationRecord) -> Vec<Vec<String>> {
-        let head = format!("{} {} windows, {}", last.windows, last.split, self.resolved.units());
+        let head = format!("{}, {}", count(last.windows, &format!("{} window", last.split)), self.resolved.units());
         let scored = last.metrics.is_some();
         let cells = |all: [String; 4]| all.into_iter().filter(move |_| scored);
         let mut rows = vec![[&head, "MSE", "MAE"].map(str::to_owned).to_vec()];
@@ -142,7 +142,8 @@ impl<'a> Results<'a> {
                 }
             }
         }
-        for s in self.simple {
+        let won = self.chosen.map(|c| c.choice.winner.name.as_str());
+        for s in self.simple.iter().filter(|s| won != Some(s.name.as_str())) {
             row(&s.name, s.mse, s.mae, Some(&s.metrics));
         }
         if let Comparison::Labels(walk) = self.comparison {

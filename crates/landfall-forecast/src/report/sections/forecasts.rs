@@ -87,7 +87,7 @@ impl Forecasts<'_> {
         bands.reverse();
         let mut header = vec![if dates.is_some() { "Date" } else { "Row" }.to_owned(), "Forecast".to_owned()];
         header.extend(
-            bands.iter().flat_map(|(level, ..)| [format!("{level} % from"), format!("to {level} %")]),
+            bands.iter().flat_map(|(level, ..)| [format!("{level} %, low"), format!("{level} %, high")]),
         );
         let row = |i: usize| {
             let place = match &dates {
@@ -100,7 +100,7 @@ impl Forecasts<'_> {
         let rows: Vec<Vec<String>> = (0..horizon.min(ROWS)).map(row).collect();
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         page.table(&header, &rows, None);
-        let text = "Four digits are shown; landfall forecast writes all";
+        let text = "Rounded; landfall forecast writes all digits";
         match horizon.saturating_sub(ROWS) {
             0 => page.paragraph("soft", &format!("{text}.")),
             more => page.paragraph("soft", &format!("{text}, and the {more} rows that are left out.")),

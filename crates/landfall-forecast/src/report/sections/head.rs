@@ -2,7 +2,7 @@
 
 use super::super::page::Page;
 use super::super::svg::{digits, shortened};
-use crate::data::{LevelScores, Metrics, Summary};
+use crate::data::{LevelScores, Metrics, Summary, count};
 use crate::files::read_text;
 use crate::run::{EvaluationRecord, IntervalRecord, IntervalScore, Run, SCALED};
 use chrono::{DateTime, Utc};
@@ -46,7 +46,7 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord) {
         }
     }
     if record.windows < FEW {
-        page.paragraph("warn", &format!("Test has {} windows: these errors may be chance.", record.windows));
+        page.paragraph("warn", &format!("Test has {}: these errors may be chance.", count(record.windows, "window")));
     }
     let cells = |name: &str, mse: f64, mae: f64, metrics: Metrics| {
         let cell = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), digits);

@@ -99,12 +99,33 @@ impl LineChart {
         let all = || self.lines.iter().flat_map(|line| &line.points);
         let (low, high) = extent(all().map(|p| p.0).chain(band().map(|b| b.0)));
         let (width, height) = self.size;
-        let x = Scale { low, high, from: 62.0, to: width - 14.0 };
+        let (left, right) = (low, high);
         let values = all().map(|p| p.1).chain(band().flat_map(|b| [b.1, b.2]));
         let (low, high) = extent(values.map(|v| self.value(v)));
         let margin = 0.04 * (high - low);
         let low = if low == 0.0 { 0.0 } else { low - margin };
-        (x, Scale { low, high: high + margin, from: height - 40.0, to: top })
+        let y = Scale { low, high: high + margin, from: height - 40.0, to: top };
+        // The name of the axis stands left of its longest label.
+        let longest = self.labels(&y).iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0);
+        let from = (7.0 * longest as f64 + 27.0).max(62.0);
+        (Scale { low: left, high: right, from, to: width - 14.0 }, y)
+    }
+
+    /// Values and labels of the vertical axis.
+    fn labels(&self, y: &Scale) -> Vec<(f64, String)> {
+        let decades = || {
+            let range = y.low.ceil() as i32..=y.high.floor() as i32;
+            range.map(|e| (f64::from(e), format!("1e{e}"))).collect::<Vec<_>>()
+        };
+        let linear = || {
+            let of = |(v, _): (f64, String)| (v, super::digits(10f64.powf(v)));
+            ticks(y.low, y.high, 4).into_iter().map(of).collect()
+        };
+        match (self.log, y.high - y.low > 2.0) {
+            (true, true) => decades(),
+            (true, false) => linear(),
+            (false, _) => ticks(y.low, y.high, 4),
+        }
     }
 
     /// The chart as SVG.
@@ -147,20 +168,7 @@ impl LineChart {
     fn frame(&self, x: &Scale, y: &Scale) -> String {
         let mut svg = String::new();
         let (left, right, bottom) = (x.from, x.to, y.from);
-        let decades = || {
-            let range = y.low.ceil() as i32..=y.high.floor() as i32;
-            range.map(|e| (f64::from(e), format!("1e{e}"))).collect::<Vec<_>>()
-        };
-        let linear = || {
-            let of = |(v, _): (f64, String)| (v, super::digits(10f64.powf(v)));
-            ticks(y.low, y.high, 4).into_iter().map(of).collect()
-        };
-        let labels = match (self.log, y.high - y.low > 2.0) {
-            (true, true) => decades(),
-            (true, false) => linear(),
-            (false, _) => ticks(y.low, y.high, 4),
-        };
-        for (value, label) in labels {
+        for (value, label) in self.labels(y) {
             let at = y.at(value);
             let _ = write!(svg, r#"<path class="grid" d="M{left} {at:.1}H{right}"/>"#);
             let _ =

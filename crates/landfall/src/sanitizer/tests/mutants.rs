@@ -20,7 +20,7 @@ use crate::program::launch_list;
 use crate::values::{Address, Block, DeviceKind, HostTensor, Operand, Spec};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What an op is spoilt by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +68,15 @@ impl Score {
             Verdict::NoFault(why) => _ = self.none.insert((kind, op), why),
             Verdict::Missed => self.missed.push(what.to_owned()),
         }
+    }
+
+    fn add(&mut self, other: Self) {
+        for (kind, by) in other.caught {
+            by.into_iter().for_each(|(who, n)| *self.caught.entry(kind).or_default().entry(who).or_default() += n);
+        }
+        self.missed.extend(other.missed);
+        other.applied.into_iter().for_each(|(kind, ops)| self.applied.entry(kind).or_default().extend(ops));
+        self.none.extend(other.none);
     }
 
     fn print(&self, device: &str) {
@@ -443,32 +452,53 @@ fn edges(score: &mut Score, case: &Case) -> Check {
     Ok(())
 }
 
-/// Every mutant of every op on the device of an engine.
-fn all(plain: &Engine) -> Check {
+/// The mutants of one op.
+fn of_op(engine: &Engine, saboteur: &Saboteur, op: &dyn Tested, score: &mut Score) -> Check {
+    for case in chosen(op)? {
+        let name = case.op.name();
+        saboteur.arm(None);
+        let sound = call(engine, &case).map_err(|e| Failure(format!("{case}, without a fault: {e}")))?;
+        ensure!(
+            agrees(&case, &sound, &case.reference()?),
+            "{case}, without a fault: not the reference's result"
+        );
+        let (faults, none) = faults(&case);
+        none.into_iter().for_each(|(k, why)| score.note(name, k, "", Verdict::NoFault(why)));
+        for fault in faults {
+            saboteur.arm(Some(fault));
+            let verdict = judge(engine, &case, fault)?;
+            score.note(name, kind(fault), &format!("{case}: {fault:?}"), verdict);
+        }
+        plans(score, &case)?;
+        edges(score, &case)?;
+    }
+    Ok(())
+}
+
+/// Takes ops from a queue until none is left.
+fn worker(plain: &Engine, queue: &Mutex<std::vec::IntoIter<Arc<dyn Tested>>>) -> Check<Score> {
     let saboteur = Saboteur::new(Arc::clone(plain.handle()));
     let engine = Engine::over(Arc::<Saboteur>::clone(&saboteur)).sanitized(Allocator::NeverReuse);
     let mut score = Score::default();
-    for op in table() {
-        for case in chosen(op.as_ref())? {
-            let name = case.op.name();
-            saboteur.arm(None);
-            let sound = call(&engine, &case).map_err(|e| Failure(format!("{case}, without a fault: {e}")))?;
-            ensure!(
-                agrees(&case, &sound, &case.reference()?),
-                "{case}, without a fault: not the reference's result"
-            );
-            let (faults, none) = faults(&case);
-            none.into_iter().for_each(|(k, why)| score.note(name, k, "", Verdict::NoFault(why)));
-            for fault in faults {
-                saboteur.arm(Some(fault));
-                let verdict = judge(&engine, &case, fault)?;
-                score.note(name, kind(fault), &format!("{case}: {fault:?}"), verdict);
-            }
-            plans(&mut score, &case)?;
-            edges(&mut score, &case)?;
+    loop {
+        let next = queue.lock().map_err(|e| Failure(e.to_string()))?.next();
+        match next {
+            Some(op) => of_op(&engine, &saboteur, op.as_ref(), &mut score)?,
+            None => return Ok(score),
         }
     }
-    score.print(&plain.device().to_string());
+}
+
+/// Every mutant of every op, by one worker for each engine.
+fn all(engines: &[Engine]) -> Check {
+    let queue = Mutex::new(table().into_iter());
+    let scores = std::thread::scope(|scope| {
+        let workers: Vec<_> = engines.iter().map(|e| scope.spawn(|| worker(e, &queue))).collect();
+        workers.into_iter().map(|w| w.join().map_err(|_| Failure("a worker panicked".to_owned()))?).collect::<Check<Vec<_>>>()
+    })?;
+    let mut score = Score::default();
+    scores.into_iter().for_each(|s| score.add(s));
+    score.print(&engines[0].device().to_string());
     ensure!(
         score.missed.is_empty(),
         "{} mutants were missed:\n{}",
@@ -482,12 +512,14 @@ fn all(plain: &Engine) -> Check {
 
 #[test]
 fn every_mutant_is_caught() -> Check {
-    all(&Engine::cpu_with_threads(2)?)
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let engines = (0..workers).map(|_| Engine::cpu_with_threads(2)).collect::<Result<Vec<_>, Error>>()?;
+    all(&engines)
 }
 
 #[test]
 fn every_mutant_is_caught_on_cuda() -> Check {
-    gpu()?.map_or(Ok(()), |engine| all(&engine))
+    gpu()?.map_or(Ok(()), |engine| all(&[engine]))
 }
 
 /// What the sanitizer says of faults that nobody else could see.
