@@ -44,6 +44,7 @@ pub use crate::error::DataError;
 pub use crate::error::covariates::CovariateError;
 pub use crate::error::cutoff::CutoffError;
 pub use crate::error::form::FormError;
+pub use crate::error::generated::GeneratedError;
 pub use crate::error::limit::LimitError;
 pub use crate::error::read::ReadError;
 pub use crate::error::score::ScoreError;

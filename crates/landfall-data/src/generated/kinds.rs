@@ -54,9 +54,11 @@ pub(crate) const KINDS: [Line; 8] = [
 ];
 
 impl Line {
-    /// A kind, as often as its weight says.
-    pub(crate) fn draw(draws: &mut Draws) -> Self {
-        KINDS[draws.choose(&KINDS.map(|line| line.weight))]
+    /// A kind, as often as its weight says, or the one that is asked for.
+    pub(crate) fn draw(draws: &mut Draws, kind: Option<Kind>) -> Self {
+        let drawn = draws.choose(&KINDS.map(|line| line.weight));
+        let asked = KINDS.iter().position(|line| Some(line.kind) == kind);
+        KINDS[asked.unwrap_or(drawn)]
     }
 
     /// The rows over which a series of this kind changes: log-uniform, so that short windows show what long ones do.

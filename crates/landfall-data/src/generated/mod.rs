@@ -15,12 +15,14 @@ mod processes;
 mod sarima;
 mod seasons;
 mod structure;
+mod table;
 mod trends;
 mod weeks;
 
 pub use kinds::Kind;
 pub use outline::Source;
 pub use parts::{Part, Parts};
+pub use table::table;
 
 use outline::Outline;
 
@@ -44,19 +46,26 @@ use outline::Outline;
 pub struct Simulator {
     seed: u64,
     parts: Parts,
+    kind: Option<Kind>,
 }
 
 impl Simulator {
-    /// A simulator of all parts.
+    /// A simulator of all parts and kinds.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { seed, parts: Parts::ALL }
+        Self { seed, parts: Parts::ALL, kind: None }
     }
 
     /// The same simulator of these parts alone. Each part draws from a stream of its own, so the others stay as they are.
     #[must_use]
     pub fn with_parts(self, parts: Parts) -> Self {
         Self { parts, ..self }
+    }
+
+    /// The same simulator, of series of this kind of calendar alone.
+    #[must_use]
+    pub fn with_kind(self, kind: Kind) -> Self {
+        Self { kind: Some(kind), ..self }
     }
 
     /// Its parts.
@@ -123,7 +132,7 @@ impl Simulator {
     }
 
     fn outline(&self, number: u64) -> Outline {
-        Outline::draw(self.seed, self.parts, number)
+        Outline::draw(self.seed, self.parts, self.kind, number)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is decided of a series before any part draws.
 
 use crate::generated::draws::Draws;
-use crate::generated::kinds::Line;
+use crate::generated::kinds::{Kind, Line};
 use crate::generated::parts::{Part, Parts};
 
 /// What the values of a series begin as.
@@ -48,9 +48,9 @@ pub(crate) struct Outline {
 }
 
 impl Outline {
-    pub(crate) fn draw(seed: u64, parts: Parts, number: u64) -> Self {
+    pub(crate) fn draw(seed: u64, parts: Parts, kind: Option<Kind>, number: u64) -> Self {
         let mut draws = Draws::new(seed, number, OUTLINE);
-        let line = Line::draw(&mut draws);
+        let line = Line::draw(&mut draws, kind);
         let span = line.span(&mut draws);
         let (source, part, _) = SOURCES[draws.choose(&SOURCES.map(|(_, _, weight)| weight))];
         let source = if part.is_none_or(|part| parts.has(part)) { source } else { Source::Structure };

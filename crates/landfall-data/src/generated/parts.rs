@@ -1,6 +1,8 @@
 //! The parts of which series are made.
 
+use crate::error::generated::GeneratedError;
 use std::fmt;
+use std::str::FromStr;
 
 /// A part of the simulation, which can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,5 +129,28 @@ impl fmt::Display for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = Part::ALL.into_iter().filter(|p| self.has(*p)).map(Part::name).collect();
         f.write_str(&names.join(","))
+    }
+}
+
+impl FromStr for Parts {
+    type Err = GeneratedError;
+
+    /// `all`; names with commas between them (`trends,seasons`); or names to leave out of all (`-missing,-outliers`).
+    fn from_str(text: &str) -> Result<Self, GeneratedError> {
+        if text.trim() == "all" {
+            return Ok(Self::ALL);
+        }
+        let names = || text.split(',').map(str::trim);
+        let out = names().filter(|name| name.starts_with('-')).count();
+        if out > 0 && out < names().count() {
+            return Err(GeneratedError::Mixed { text: text.to_owned() });
+        }
+        let known = || format!("all, {}", Part::ALL.map(Part::name).join(", "));
+        names().try_fold(if out > 0 { Self::ALL } else { Self::NONE }, |parts, name| {
+            let plain = name.trim_start_matches('-');
+            let part = Part::named(plain)
+                .ok_or_else(|| GeneratedError::Part { name: plain.to_owned(), known: known() })?;
+            Ok(if out > 0 { parts.without(part) } else { parts.with(part) })
+        })
     }
 }
