@@ -11,8 +11,8 @@ pub(crate) struct Draws(Xoshiro256PlusPlus);
 impl Draws {
     /// The stream of one part of one series: another part, number or seed gives another one.
     pub(crate) fn new(seed: u64, number: u64, part: u64) -> Self {
-        // Splitmix64 of each word in turn, so that neighbours share nothing.
-        let mixed = [number, part].into_iter().fold(mix(seed), |state, word| mix(state ^ mix(word)));
+        // One word after the other, so that seed and number do not commute.
+        let mixed = [number, part].into_iter().fold(mix(seed), |state, word| mix(state ^ word));
         Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
 

@@ -23,6 +23,26 @@ pub enum Kind {
     Other,
 }
 
+impl Kind {
+    /// All kinds, in the order of their rows.
+    pub const ALL: [Self; 8] = [
+        Self::Yearly,
+        Self::Quarterly,
+        Self::Monthly,
+        Self::Weekly,
+        Self::Daily,
+        Self::Hourly,
+        Self::Minutely,
+        Self::Other,
+    ];
+
+    /// The share of series that are of this kind.
+    #[must_use]
+    pub fn weight(self) -> f64 {
+        KINDS.iter().find(|line| line.kind == self).map_or(0.0, |line| line.weight)
+    }
+}
+
 /// A line of the table of kinds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {

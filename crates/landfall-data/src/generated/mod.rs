@@ -135,6 +135,3 @@ impl Simulator {
         Outline::draw(self.seed, self.parts, self.kind, number)
     }
 }
-
-#[cfg(test)]
-mod tests;

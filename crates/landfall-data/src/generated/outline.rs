@@ -28,8 +28,18 @@ const SOURCES: [(Source, Option<Part>, f64); 5] = [
     (Source::Map, Some(Part::Maps), 0.05),
 ];
 
+impl Source {
+    /// The share of series that begin as this, of all parts.
+    #[must_use]
+    pub fn weight(self) -> f64 {
+        SOURCES.iter().find(|(source, ..)| *source == self).map_or(0.0, |(.., weight)| *weight)
+    }
+}
+
 /// The stream of which seasons a series has.
 const CALENDAR: u64 = u64::MAX - 2;
+/// The stream of which processes are exponentiated.
+const RELATION: u64 = u64::MAX - 3;
 /// The stream of how parts are put together.
 const TOGETHER: u64 = u64::MAX - 1;
 /// The stream of what is decided before any part draws; those of the parts follow their order.
@@ -70,5 +80,10 @@ impl Outline {
     /// The stream of which seasons there are.
     pub(crate) fn calendar(&self) -> Draws {
         Draws::new(self.seed, self.number, CALENDAR)
+    }
+
+    /// The stream of which processes are exponentiated.
+    pub(crate) fn relation(&self) -> Draws {
+        Draws::new(self.seed, self.number, RELATION)
     }
 }

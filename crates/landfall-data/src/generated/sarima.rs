@@ -71,7 +71,7 @@ fn polynomial(draws: &mut Draws, order: usize) -> Vec<f64> {
 }
 
 /// How often values are summed: (d, weight).
-const SUMMED: [(usize, f64); 3] = [(0, 0.4), (1, 0.45), (2, 0.15)];
+const SUMMED: [(usize, f64); 3] = [(0, 0.3), (1, 0.5), (2, 0.2)];
 
 /// Writes a seasonal ARIMA path; `period` 1 has no season.
 pub(crate) fn path(draws: &mut Draws, period: usize, out: &mut [f64]) {
@@ -122,5 +122,43 @@ fn sum(draws: &mut Draws, times: usize, values: &mut [f64]) {
         total += shock - back * last + drift * (1.0 - back);
         last = shock;
         *x = total;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Filter, season};
+    use crate::generated::draws::Draws;
+
+    /// The root of the mean square.
+    fn size(values: &[f64]) -> f64 {
+        (values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64).sqrt()
+    }
+
+    #[test]
+    fn filters_and_seasons_are_stable_over_many_values() {
+        for number in 0..60 {
+            let mut draws = Draws::new(5, number, 0);
+            let filter = Filter::draw(&mut draws, 4, 3);
+            let mut values = vec![0.0; 100_000];
+            values.fill_with(|| draws.normal());
+            filter.apply(&mut values);
+            let (early, late) = (size(&values[20_000..40_000]), size(&values[80_000..]));
+            assert!((0.3..3.0).contains(&(late / early)), "filter {number}: {early} becomes {late}");
+            season(&mut draws, 12, &mut values);
+            let change = size(&values[90_000..]) / size(&values[..10_000]);
+            assert!(change.is_finite() && change < 1000.0, "season {number}: {change}");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_its_recursion() {
+        let filter = Filter { own: vec![0.5, -0.25], shocks: vec![0.4] };
+        let mut values = [1.0, 0.0, 2.0, 0.0];
+        filter.apply(&mut values);
+        // y₁ = .5·1 + .4·1, y₂ = 2 + .5·.9 − .25·1, y₃ = .5·2.2 − .25·.9 + .4·2
+        for (found, expected) in values.iter().zip([1.0, 0.9, 2.2, 1.675]) {
+            assert!((found - expected).abs() < 1e-12, "{values:?}");
+        }
     }
 }

@@ -32,7 +32,21 @@ pub(crate) fn source(outline: &Outline, out: &mut [f64]) -> bool {
     if outline.source == Source::Arima && outline.line.kind != Kind::Yearly {
         add_season(outline, &seasons, out);
     }
-    false
+    relate(outline, out)
+}
+
+/// Exponentiates a share of processes, so that they grow and vary in proportion; true where it does.
+fn relate(outline: &Outline, out: &mut [f64]) -> bool {
+    let mut draws = outline.relation();
+    let width = spread(out, outline.span as usize);
+    let size = draws.log_between(0.02, 0.7);
+    if outline.source == Source::Map || width < 1e-9 || !draws.chance(0.35) {
+        return false;
+    }
+    out.iter_mut().for_each(|x| *x *= size / width);
+    fold(out, 3.0);
+    out.iter_mut().for_each(|x| *x = libm::exp(*x));
+    true
 }
 
 /// The seasons of a series; none where the part is out.
@@ -112,7 +126,9 @@ fn structure(outline: &Outline, seasons: &[Season], out: &mut [f64]) -> bool {
     trend.iter_mut().for_each(|x| *x *= size);
     fold(&mut trend, limit);
     let swing = if draws.chance(0.6) { draws.log_between(0.02, 0.9) } else { (a * size).min(1.2) };
-    let rough = draws.log_between(0.002, 0.4).min(if draws.chance(0.5) { c * size } else { 1.0 });
+    // Years are noisy in proportion to their trend.
+    let calm = if outline.line.kind == Kind::Yearly { 0.85 } else { 0.5 };
+    let rough = draws.log_between(0.002, 0.4).min(if draws.chance(calm) { c * size } else { 1.0 });
     let product = draws.chance(0.5);
     for (t, x) in out.iter_mut().enumerate() {
         let (s, e) = (swing * season[t], (rough * rest[t]).clamp(-3.0, 3.0));
