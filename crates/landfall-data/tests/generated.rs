@@ -50,10 +50,17 @@ fn values_stay_what_they_are() {
         let bits = if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() };
         (hash ^ u64::from(bits)).wrapping_mul(0x100_0000_01b3)
     });
-    assert_eq!(format!("{hash:016x}"), SNAPSHOT, "another simulation: say so in the changelog");
+    let (path, found) =
+        (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/simulated.hash"), format!("{hash:016x}\n"));
+    if std::env::var_os("LANDFALL_BLESS").is_some() {
+        std::fs::write(path, &found).expect("written");
+    }
+    let known = std::fs::read_to_string(path).expect("LANDFALL_BLESS=1 writes it");
+    assert_eq!(
+        found, known,
+        "another simulation: say so in the changelog, and write it with LANDFALL_BLESS=1"
+    );
 }
-
-const SNAPSHOT: &str = "0";
 
 #[test]
 fn seeds_and_numbers_share_no_series() {
@@ -192,7 +199,12 @@ fn short_windows_have_trends_of_all_strengths() {
         .collect();
     strengths.sort_by(f64::total_cmp);
     println!("{:?}", [60, 150, 300, 450, 540].map(|at| strengths[at]));
-    assert!(strengths[150] < 0.2 && strengths[540] > 0.8, "{} to {}", strengths[150], strengths[540]);
+    assert!(
+        strengths[150] < 0.2 && strengths[300] > 0.15 && strengths[540] > 1.2,
+        "{} to {}",
+        strengths[150],
+        strengths[540]
+    );
 }
 
 #[test]
@@ -246,7 +258,8 @@ fn a_table_has_the_dates_of_its_frequency() {
             name.replace(' ', "-")
         ));
         std::fs::write(&path, &text).expect("written");
-        let panel = landfall_data::Panel::read(&[path.clone()], &landfall_data::ReadOptions::default());
+        let panel =
+            landfall_data::Panel::read(std::slice::from_ref(&path), &landfall_data::ReadOptions::default());
         std::fs::remove_file(&path).expect("removed");
         assert_eq!(panel.expect("a panel").frequency().map(|f| f.to_string()).as_deref(), Some(found));
     }
@@ -260,4 +273,13 @@ fn dates_past_the_calendar_are_refused() {
     let error =
         table(&Simulator::new(1), 1, 300_000, "yearly", &mut Vec::new()).expect_err("too long").to_string();
     assert!(error.contains("leave the calendar"), "{error}");
+}
+
+#[test]
+fn speed() {
+    let start = std::time::Instant::now();
+    let mut all = vec![0.0; 1000 * 1152];
+    Simulator::new(2).fill(0, 1152, 1, &mut all);
+    println!("{:.0} series of 1152 values a second", 1000.0 / start.elapsed().as_secs_f64());
+    assert!(all.iter().any(|x| x.is_finite()));
 }

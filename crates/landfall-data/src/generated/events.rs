@@ -46,7 +46,7 @@ pub(crate) fn outliers(draws: &mut Draws, span: f64, out: &mut [f64]) {
 
 /// Bounds a share of series: a floor, a cap, values of a grid, or values that stay for some rows.
 pub(crate) fn bounds(draws: &mut Draws, out: &mut [f64]) {
-    let which = draws.choose(&[0.86, 0.04, 0.02, 0.06, 0.02]);
+    let which = draws.choose(&[0.88, 0.04, 0.02, 0.04, 0.02]);
     if which == 0 || out.is_empty() {
         return;
     }
@@ -63,7 +63,7 @@ pub(crate) fn bounds(draws: &mut Draws, out: &mut [f64]) {
             out.iter_mut().for_each(|x| *x = x.min(cap));
         }
         3 => {
-            let grid = (at(0.95) - at(0.05)) / draws.log_between(3.0, 60.0);
+            let grid = (at(0.95) - at(0.05)) / draws.log_between(5.0, 200.0);
             if grid > 0.0 {
                 out.iter_mut().for_each(|x| *x = (*x / grid).round() * grid);
             }

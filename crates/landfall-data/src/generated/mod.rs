@@ -6,11 +6,13 @@
 mod counts;
 mod draws;
 mod events;
+mod filter;
 mod kinds;
 mod maps;
 mod noise;
 mod outline;
 mod parts;
+mod patterns;
 mod processes;
 mod sarima;
 mod seasons;

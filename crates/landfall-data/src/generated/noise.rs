@@ -1,7 +1,7 @@
 //! Noise of observations, of about unit standard deviation.
 
 use crate::generated::draws::Draws;
-use crate::generated::sarima::Filter;
+use crate::generated::filter::Filter;
 
 /// What shocks are.
 #[derive(Debug, Clone, Copy)]

@@ -71,7 +71,7 @@ fn write_season(outline: &Outline, seasons: &[Season], out: &mut [f64]) {
 fn add_season(outline: &Outline, seasons: &[Season], out: &mut [f64]) {
     let mut together = outline.together();
     let (share, weight) = (together.uniform(), together.log_between(0.2, 8.0));
-    if share < 0.5 && !seasons.is_empty() {
+    if share < 0.7 && !seasons.is_empty() {
         let mut season = vec![0.0; out.len()];
         write_season(outline, seasons, &mut season);
         let width = spread(out, 2 * seasons[0].period as usize);
@@ -121,13 +121,13 @@ fn structure(outline: &Outline, seasons: &[Season], out: &mut [f64]) -> bool {
         return false;
     }
     // How much the logarithm changes within a span.
-    let size = draws.log_between(0.02, 0.9);
-    let limit = draws.between(1.0, 3.5);
+    let size = draws.log_between(0.02, 0.5);
+    let limit = draws.between(1.5, 4.0);
     trend.iter_mut().for_each(|x| *x *= size);
     fold(&mut trend, limit);
     let swing = if draws.chance(0.6) { draws.log_between(0.02, 0.9) } else { (a * size).min(1.2) };
     // Years are noisy in proportion to their trend.
-    let calm = if outline.line.kind == Kind::Yearly { 0.85 } else { 0.5 };
+    let calm = if outline.line.kind == Kind::Yearly { 0.95 } else { 0.5 };
     let rough = draws.log_between(0.002, 0.4).min(if draws.chance(calm) { c * size } else { 1.0 });
     let product = draws.chance(0.5);
     for (t, x) in out.iter_mut().enumerate() {
@@ -159,9 +159,14 @@ struct Weights {
 impl Weights {
     /// Steady sharp seasons with little noise are common in quarterly and monthly data; walks with little noise in yearly.
     fn draw(draws: &mut Draws, kind: Kind) -> Self {
-        let season = draws.log_between(0.05, 6.0);
+        let season = match kind {
+            Kind::Daily | Kind::Hourly | Kind::Minutely => draws.log_between(0.2, 15.0),
+            Kind::Yearly | Kind::Quarterly | Kind::Monthly | Kind::Weekly | Kind::Other => {
+                draws.log_between(0.06, 8.0)
+            }
+        };
         let noise = match kind {
-            Kind::Yearly => draws.log_between(0.005, 0.8),
+            Kind::Yearly => draws.log_between(0.003, 0.25),
             Kind::Quarterly | Kind::Monthly => {
                 draws.log_between(0.02, 1.5) * if draws.chance(0.5) { season.min(1.0) } else { 1.0 }
             }

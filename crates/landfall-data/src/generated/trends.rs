@@ -6,13 +6,13 @@ use crate::generated::draws::Draws;
 
 /// The shapes of a trend, and how often each is.
 const SHAPES: [(Shape, f64); 7] = [
-    (Shape::Level, 0.22),
+    (Shape::Level, 0.26),
     (Shape::Slope, 0.22),
     (Shape::Pieces, 0.14),
     (Shape::Damped, 0.12),
     (Shape::Saturating, 0.10),
     (Shape::Line, 0.08),
-    (Shape::Flat, 0.12),
+    (Shape::Flat, 0.08),
 ];
 
 /// The shape of a trend.
@@ -53,9 +53,9 @@ pub(crate) fn trend(draws: &mut Draws, span: f64, out: &mut [f64]) {
 
 /// Drift beside σ is what makes a short series a trend or a walk: from far below 1 to far above.
 fn level(draws: &mut Draws, span: f64, out: &mut [f64]) {
-    let size = if draws.chance(0.75) { draws.log_between(0.05, 3.0) } else { 0.0 };
-    let (persistent, heavy) = (draws.chance(0.4), draws.chance(0.25));
-    let breaks = if persistent { 0.1 / span } else { draws.between(0.2, 1.5) / span };
+    let size = if draws.chance(0.85) { draws.log_between(0.1, 3.0) } else { 0.0 };
+    let (persistent, heavy) = (draws.chance(0.5), draws.chance(0.25));
+    let breaks = if persistent { 0.05 / span } else { draws.log_between(0.1, 1.0) / span };
     let mean = draws.sign();
     let mut drift = size * mean;
     let mut value = 0.0;

@@ -2,7 +2,7 @@
 
 use crate::generated::draws::Draws;
 use crate::generated::noise::unit;
-use crate::generated::seasons::pattern;
+use crate::generated::patterns::pattern;
 
 /// Writes `size[d] · profile[w(d)][h] + level[d]` for hour h of day d, of unit standard deviation; a day has `rows` rows.
 pub(crate) fn write(draws: &mut Draws, rows: usize, out: &mut [f64]) {
