@@ -3,8 +3,8 @@
 use crate::dates::frequency::{Frequency, MonthDay};
 use crate::error::DataError;
 use crate::error::generated::GeneratedError;
-use crate::generated::Simulator;
 use crate::generated::kinds::Kind;
+use crate::generated::simulator::Simulator;
 use chrono::{NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
 use std::io::Write;
 
