@@ -6,6 +6,7 @@
 //!  windows            split, scaler, windows, places in time
 //!  read               text, cells of a table, its columns, dates and numbers; files
 //!  series             Series and Panel, covariates, season, missing values
+//!  generated          a simulator of time series
 //!  dates              how dates are written, their step, calendar features
 //!  cells              one cell of a table and the number that it holds
 //!  error              one error for each floor
@@ -17,13 +18,14 @@
 //! of each into training, validation and test rows, a [`Scaler`] is fit on the training rows, and both together make a
 //! [`WindowedPanel`]. [`Windows`] names the windows of a segment by their offset, [`Scores`] is what an evaluation of them yields,
 //! and [`baseline`] computes it exactly for two forecasts that need no training. [`TokenData`] are samples of tokens with classes.
-//! [`synthetic`] generates data where no file is at hand.
+//! [`synthetic`] generates data where no file is at hand, and [`generated`] simulates any number of series.
 #![deny(unsafe_code)]
 
 mod cells;
 mod dates;
 mod error;
 pub mod files;
+pub mod generated;
 mod message;
 mod read;
 mod score;
@@ -42,6 +44,7 @@ pub use crate::error::DataError;
 pub use crate::error::covariates::CovariateError;
 pub use crate::error::cutoff::CutoffError;
 pub use crate::error::form::FormError;
+pub use crate::error::generated::GeneratedError;
 pub use crate::error::limit::LimitError;
 pub use crate::error::read::ReadError;
 pub use crate::error::score::ScoreError;

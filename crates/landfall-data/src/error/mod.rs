@@ -6,6 +6,7 @@ pub(crate) mod covariates;
 pub(crate) mod cutoff;
 pub(crate) mod facts;
 pub(crate) mod form;
+pub(crate) mod generated;
 pub(crate) mod limit;
 pub(crate) mod read;
 pub(crate) mod score;
@@ -41,6 +42,9 @@ pub enum DataError {
     /// Covariates are not as they must be.
     #[error(transparent)]
     Covariates(#[from] covariates::CovariateError),
+    /// What is asked of the simulator is not there.
+    #[error(transparent)]
+    Generated(#[from] generated::GeneratedError),
     /// More than is read.
     #[error(transparent)]
     Limit(#[from] limit::LimitError),

@@ -51,6 +51,7 @@ const UPPER: [(&str, &[&str], &[&str]); 5] = [
             "error",
             "cells",
             "dates",
+            "generated",
             "series",
             "read",
             "windows",
