@@ -1,21 +1,21 @@
 //! The command line.
 
-mod headings;
+pub(crate) mod headings;
 mod other_programs;
 mod serving;
 mod settings;
 mod together;
+mod values;
 
-pub(crate) use headings::{command, parse};
 pub(crate) use other_programs::{Export, Import};
 pub(crate) use serving::{Access, Backtest, KeptIntervals, Serve};
 use settings::{Given, OfChannels};
 pub(crate) use settings::{Setup, Shapes};
 pub(crate) use together::Together;
+use values::{decimal, weights};
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
-use landfall_forecast::backtesting::Refit;
-use landfall_forecast::run::{Device, SETTINGS, Settings, Weights, named};
+use landfall_forecast::run::{Device, Settings, Weights, named};
 use landfall_train::data::Segment;
 use std::path::PathBuf;
 
@@ -81,6 +81,13 @@ pub(crate) struct Train {
     /// Print one JSON object as the last line.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl Train {
+    /// The settings that its flags give.
+    pub(crate) fn settings(&self) -> Settings {
+        self.setup.settings().or(self.together.given.settings.clone())
+    }
 }
 
 #[derive(Debug, Group)]
@@ -164,17 +171,6 @@ pub(crate) struct Evaluate {
     pub(crate) interval: Option<Vec<f64>>,
     #[command(flatten)]
     pub(crate) with: With,
-}
-
-fn refit(text: &str) -> Result<Refit, String> {
-    match text {
-        "never" => Ok(Refit::Never),
-        "always" => Ok(Refit::Every(1)),
-        n => match n.parse() {
-            Ok(n @ 1..) => Ok(Refit::Every(n)),
-            Ok(_) | Err(_) => Err("give never, always, or a number of origins from 1 on".to_owned()),
-        },
-    }
 }
 
 /// Baselines: forecasts that need no training.
@@ -278,21 +274,4 @@ pub(crate) struct Doctor {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// A decimal mark, as the setting of that name takes it.
-fn decimal(text: &str) -> Result<char, String> {
-    let mut settings = Settings::default();
-    let setting = SETTINGS.iter().find(|setting| setting.name == "decimal");
-    setting.map_or(Ok(()), |setting| setting.check(text))?;
-    settings.set("decimal", &[text.to_owned()])?;
-    settings.decimal.ok_or_else(|| "give . or ,".to_owned())
-}
-
-fn weights(text: &str) -> Result<Weights, String> {
-    match text {
-        "best" => Ok(Weights::Best),
-        "last" => Ok(Weights::Last),
-        _ => Err("choose best or last".to_owned()),
-    }
 }

@@ -11,6 +11,7 @@ mod wording;
 
 pub use error::CliError;
 
+use args::headings;
 use args::{Args, Command};
 use clap::error::{ContextKind, ContextValue};
 use landfall_train::data::Spelling;
@@ -28,7 +29,7 @@ pub fn program(line: impl IntoIterator<Item = OsString>) -> u8 {
     Spelling::Flag.of_process();
     signals::survive_file_limits();
     let line: Vec<OsString> = line.into_iter().collect();
-    let code = std::panic::catch_unwind(|| match args::parse(&line) {
+    let code = std::panic::catch_unwind(|| match headings::parse(&line) {
         Ok(args) => run(&args),
         Err(e) => refused(&e, &line),
     });
@@ -51,7 +52,7 @@ fn run(args: &Args) -> u8 {
         Command::Doctor(doctor) => commands::doctor::run(doctor).map(|()| 0),
         Command::Completions { shell } => {
             let mut text = Vec::new();
-            clap_complete::generate(*shell, &mut args::command(), "landfall", &mut text);
+            clap_complete::generate(*shell, &mut headings::command(), "landfall", &mut text);
             output::line(String::from_utf8_lossy(&text).trim_end()).map(|()| 0)
         }
     };
@@ -81,7 +82,7 @@ fn refused(e: &clap::Error, words: &[OsString]) -> u8 {
 /// A file of data that stands without its flag, in a command that has it.
 fn misplaced<'e>(e: &'e clap::Error, words: &[OsString]) -> Option<&'e str> {
     let Some(ContextValue::String(word)) = e.get(ContextKind::InvalidArg) else { return None };
-    let all = args::command();
+    let all = headings::command();
     let command = all.find_subcommand(words.get(1)?)?;
     let takes = command.get_arguments().any(|argument| argument.get_long() == Some("data"));
     (takes && [".csv", ".parquet"].iter().any(|ending| word.ends_with(ending))).then_some(word)

@@ -18,6 +18,8 @@ mod case;
 mod compare;
 mod device;
 mod drawn;
+#[cfg(test)]
+mod facts;
 mod faults;
 mod gradient;
 mod launch;

@@ -1,7 +1,7 @@
 //! The names of other frameworks for our ops and graph methods, and the page of the documentation that is made of them.
 
 use crate::case::{Check, Failure, ensure};
-use crate::support::Facts;
+use crate::facts::Facts;
 use landfall::DType;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Arguments of the commands that exchange weights with other programs.
 
 use super::serving::KeptIntervals;
-use super::weights;
+use super::values::weights;
 use clap::Args as Group;
 use landfall_forecast::run::{Device, NetworkOptions, OneOrMore, Settings, Weights};
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! Arguments of the commands that forecast from many places: over HTTP, and from past origins.
 
-use super::{Setup, refit, weights};
+use super::settings::Setup;
+use super::values::{refit, weights};
 use clap::Args as Group;
 use landfall_forecast::backtesting::Refit;
 use landfall_forecast::run::{Device, Weights};

@@ -123,7 +123,8 @@ fn unvalidated(why: ForecastError, run: &Path) -> CliError {
 
 /// Settings of a new run.
 fn of_data(args: &Args) -> Result<Subject, CliError> {
-    let settings = super::train::settings(args.setup.settings(), args.setup.shapes.config.as_deref())?;
+    let settings =
+        super::train::one_run::settings(args.setup.settings(), args.setup.shapes.config.as_deref())?;
     let Some(horizon) = settings.horizon else {
         return Err(CliError::Needed("--horizon", "without a run nothing says how many rows a forecast has"));
     };

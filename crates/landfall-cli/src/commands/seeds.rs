@@ -1,6 +1,6 @@
 //! `landfall train --seeds`: the same run with several seeds, and how much their results differ.
 
-use super::train::{Ended, fresh, go_on, new_settings};
+use super::train::one_run::{Ended, fresh, go_on, new_settings};
 use crate::args::Train;
 use crate::error::CliError;
 use crate::output;

@@ -1,6 +1,6 @@
 //! `landfall tune`: the fastest kernel for each instruction of a training step.
 
-use super::train::settings;
+use super::train::one_run::settings;
 use super::{note_all, note_texts};
 use crate::args::Tune;
 use crate::error::CliError;

@@ -17,7 +17,7 @@ pub enum WindowError {
         /// The first.
         name: String,
         /// Why it holds none.
-        why: Box<super::DataError>,
+        why: Box<Self>,
     },
     /// No series that a run has a scaler for.
     #[error("{file}: no series of the run ({}); give one that it was trained on", list(.known))]

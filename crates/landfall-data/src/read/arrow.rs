@@ -8,7 +8,8 @@ use crate::error::DataError;
 use crate::error::read::ReadError;
 use crate::message::one_line;
 use crate::read::file_bytes;
-use crate::read::frame::{Column, Dictionary, Frame, MISSING_DATE, TimeUnit, Value, Values};
+use crate::read::frame::Frame;
+use crate::read::typed::{Column, Dictionary, MISSING_DATE, TimeUnit, Value, Values};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Date64Type, Decimal128Type, Float16Type, Float32Type, Float64Type,

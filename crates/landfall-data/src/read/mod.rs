@@ -16,6 +16,7 @@ pub(crate) mod sheet;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod text_column;
+pub(crate) mod typed;
 
 use crate::error::DataError;
 use crate::error::form::FormError;

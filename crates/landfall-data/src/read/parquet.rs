@@ -13,9 +13,10 @@ use chrono::{DateTime, Utc};
 use crate::cells::cell::{Cell, Float};
 use crate::cells::decimal::{Decimal, shortest};
 use crate::error::DataError;
-use crate::read::frame::{Column, Frame, Value, Values};
+use crate::read::frame::Frame;
 use crate::read::options::ReadOptions;
 use crate::read::table::assemble;
+use crate::read::typed::{Column, Value, Values};
 use crate::series::Series;
 use crate::series::found::Found;
 

@@ -3,8 +3,9 @@
 use crate::cells::cell::{Cell, Float};
 use crate::error::DataError;
 use crate::error::series::SeriesError;
-use crate::read::frame::{Column, Frame, Value, Values};
+use crate::read::frame::Frame;
 use crate::read::options::ReadOptions;
+use crate::read::typed::{Column, Value, Values};
 use crate::series::panel::Panel;
 
 /// Columns of equal length, with or without dates.

@@ -2,7 +2,7 @@
 
 use crate::error::DataError;
 use crate::error::series::SeriesError;
-use crate::synthetic::{Generator, MAX_VALUES};
+use crate::synthetic::generator::{Generator, MAX_VALUES};
 use crate::tokens::{TokenData, TokenNames};
 
 /// Classes of the generated samples.

@@ -180,10 +180,9 @@ impl WindowedPanel {
                         series.name()
                     )),
                 },
-                Err(
-                    why @ (DataError::Window(WindowError::TooShort { .. })
-                    | DataError::Window(WindowError::TooShortForEtt { .. })),
-                ) if count > 1 => {
+                Err(DataError::Window(
+                    why @ (WindowError::TooShort { .. } | WindowError::TooShortForEtt { .. }),
+                )) if count > 1 => {
                     let rows = series.rows();
                     let own = scale(&series, None)?;
                     let what = match &own {

@@ -3,7 +3,7 @@
 //! It is the same model with other names, an attention without residual scores, and patches that end with the window's last
 //! row. Its head flattens `[N, d]`, the official one `[d, N]`.
 
-use super::{PretrainedError, forecasts_alone};
+use super::error::{PretrainedError, forecasts_alone};
 use crate::checkpoint::{CheckpointError, File, Tensor};
 use crate::files::{read_text, replace};
 use crate::models::{Approximation, DropoutMasks, Order, PatchTstConfig};

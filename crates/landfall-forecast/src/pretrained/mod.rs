@@ -4,30 +4,14 @@
 //! implementation, or a checkpoint of this crate. [`hugging_face::write`] and [`official::write`] are the way back. Both
 //! refuse what the other side cannot express, by its option.
 
+mod error;
 pub mod hugging_face;
 pub mod official;
 
-use crate::checkpoint::{CheckpointError, File};
-use crate::models::PatchTstConfig;
+use crate::checkpoint::File;
+pub use error::PretrainedError;
 pub use official::Shapes;
 use std::path::{Path, PathBuf};
-
-/// Why weights cannot be taken over, or written for another program.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "each variant's text says what its fields are")]
-pub enum PretrainedError {
-    #[error("{}: {why}", .path.display())]
-    Config { path: PathBuf, why: String },
-    #[error("{}: {option} is {value}; {why}", .path.display())]
-    Option { path: PathBuf, option: &'static str, value: String, why: &'static str },
-    #[error("{form} cannot express {option}: {why}")]
-    Unexpressed { form: &'static str, option: String, why: String },
-    #[error("{} exists already; choose another path", .path.display())]
-    Exists { path: PathBuf },
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-}
 
 /// What weights say of their model.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +43,7 @@ impl Pretrained {
     /// state dict of `torch.save`.
     ///
     /// # Errors
-    /// What cannot be read; an option of Hugging Face's or of the official model that a [`PatchTstConfig`] cannot express,
+    /// What cannot be read; an option of Hugging Face's or of the official model that a [`PatchTstConfig`](crate::models::PatchTstConfig) cannot express,
     /// by its name and value; a tensor that is missing, unknown or of another shape.
     pub fn read(path: &Path) -> Result<Self, PretrainedError> {
         let owned = path.to_owned();
@@ -72,15 +56,4 @@ impl Pretrained {
         let origin = Shapes::of(path, &file)?.map_or(Origin::Unknown, Origin::Official);
         Ok(Self { source: owned.clone(), path: owned, file, origin })
     }
-}
-
-/// Refuses what neither form of others has: quantiles.
-fn forecasts_alone(form: &'static str, config: &PatchTstConfig) -> Result<(), PretrainedError> {
-    let refused =
-        |option: String, why: &str| PretrainedError::Unexpressed { form, option, why: why.to_owned() };
-    if config.outputs != 1 {
-        let option = format!("quantiles ({} of them)", config.outputs);
-        return Err(refused(option, "its head predicts one value for each row"));
-    }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 //! Its names are this crate's. It holds no configuration: sizes follow from shapes, heads from the scale of attention, and
 //! the rest has to be known.
 
-use super::{PretrainedError, forecasts_alone};
+use super::error::{PretrainedError, forecasts_alone};
 use crate::checkpoint::{CheckpointError, File};
 use crate::models::{Approximation, Order, PatchTstConfig};
 use crate::nn::NormKind;

@@ -1,7 +1,7 @@
 //! The page of a backtest.
 
 use super::page::Page;
-use super::sections::{BASELINES, SIZE};
+use super::sections::style::{BASELINES, SIZE};
 use super::svg::{Bars, Line, LineChart, date_ticks, digits, row_ticks, shortened};
 use crate::backtest::{Backtest, Errors, Of, Record, Scored, Shown};
 use crate::data::{Panel, Series};

@@ -2,18 +2,16 @@
 
 use super::RunError;
 use super::forecaster::linear;
-use super::presets::Preset;
+use super::presets::{CANDIDATES, Preset};
 use super::resolve::Resolved;
-use super::settings::{Settings, SettingsError};
+use super::settings::Settings;
+use super::settings_error::SettingsError;
 use super::words::Text;
 use crate::choice::linear::Linear;
 use crate::choice::{Plan, Sizes};
 use crate::data::{Panel, Segment, Series, WindowedPanel};
 use crate::models::{Columns, ModelKind, Reads};
 use crate::train::{Dataset, Loss};
-
-/// The networks that the recipe chooses among where no model is asked for.
-pub(super) const CANDIDATES: [ModelKind; 3] = [ModelKind::Patchtst, ModelKind::Dlinear, ModelKind::Nlinear];
 
 /// Those of them that the squared error fits without steps.
 const LINEAR: [ModelKind; 2] = [ModelKind::Nlinear, ModelKind::Dlinear];

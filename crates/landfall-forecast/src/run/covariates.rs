@@ -1,6 +1,6 @@
 //! Columns of a run that are known in advance, and their values in the rows that it forecasts.
 
-use super::settings::Names;
+use super::values::Names;
 use super::{Run, RunError};
 use crate::data::{Calendar, Future, Known, Panel, Purpose, ReadOptions, Series, ahead};
 use std::path::PathBuf;

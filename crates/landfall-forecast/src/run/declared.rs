@@ -1,7 +1,6 @@
 //! Settings of a run: each declared once, with name, type, range, documentation and what it does to others.
 
-use super::auto::CANDIDATES;
-use super::presets::Preset;
+use super::presets::{CANDIDATES, Preset};
 use super::words::Text;
 use crate::models::ModelKind;
 use std::path::PathBuf;
@@ -454,11 +453,11 @@ lists! {
     ModelKind: "a list of names",
 }
 
-impl<T: SettingValue> SettingValue for super::settings::OneOrMore<T> {}
+impl<T: SettingValue> SettingValue for super::values::OneOrMore<T> {}
 
 macro_rules! one_or_more {
     ($($Type:ty: $takes:literal),*) => {$(
-        impl SettingType for super::settings::OneOrMore<$Type> {
+        impl SettingType for super::values::OneOrMore<$Type> {
             const TAKES: &'static str = $takes;
             fn from_texts(texts: &[String]) -> Result<Self, String> {
                 let one = |text: &String| SettingType::from_texts(std::slice::from_ref(text));
@@ -476,7 +475,7 @@ macro_rules! names {
         impl SettingType for $Type {
             const TAKES: &'static str = "a name";
             fn from_texts(texts: &[String]) -> Result<Self, String> {
-                super::settings::named(last(texts))
+                super::values::named(last(texts))
             }
         }
     )*};

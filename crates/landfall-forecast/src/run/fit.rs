@@ -1,28 +1,12 @@
 //! The loop: steps, logs, validation, best weights, checkpoints.
 
+use super::resolve::CheckpointEvery;
 use super::{EvaluationRecord, RunError, RunFolder, StepLine, TestScoring, Units};
 use crate::checkpoint::{self, File, Progress};
 use crate::data::Segment;
 use crate::train::{Session, StepRecord};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// How often a run writes its checkpoint: when either limit is reached, counted from the last one. The results of a run
-/// do not depend on it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CheckpointEvery {
-    /// Updates from one checkpoint to the next, at least 1.
-    pub steps: usize,
-    /// Minutes from one checkpoint to the next, above 0.
-    pub minutes: f64,
-}
-
-impl Default for CheckpointEvery {
-    /// One minute: so much work at most is lost when a run is killed.
-    fn default() -> Self {
-        Self { steps: usize::MAX, minutes: 1.0 }
-    }
-}
 
 /// How long a run goes on and what it reports.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,9 @@
 //! Weights to start from, and the settings that follow from them.
 
-use super::network::NetworkOptions;
+use super::network_options::NetworkOptions;
 use super::presets::Preset;
-use super::settings::{Settings, SettingsError};
+use super::settings::Settings;
+use super::settings_error::SettingsError;
 use super::words::Text;
 use crate::models::{Declared, DropoutMasks, ModelConfig, ModelKind, OptionValue, PatchTstConfig};
 use crate::pretrained::{Origin, Pretrained, Shapes};

@@ -1,7 +1,8 @@
 //! Prediction intervals of a run: from the errors of its forecasts of recent windows ([`conformal`](crate::data::conformal)).
 
 use super::forecasts::window_forecasts;
-use super::open::{Forecast, Run, Weights};
+use super::kinds::Weights;
+use super::open::{Forecast, Run};
 use super::past_windows::{Errors, PastWindow, add, last_known, place, read, rounded_up};
 use super::record::{IntervalRecord, IntervalScore};
 use super::{Forecaster, RunError};

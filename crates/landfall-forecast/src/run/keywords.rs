@@ -1,6 +1,8 @@
 //! Settings by keyword, for programs that have no file of them.
 
-use super::settings::{SETTINGS, Settings, SettingsError};
+use super::near_names::{meant, quoted};
+use super::settings::{SETTINGS, Settings};
+use super::settings_error::SettingsError;
 use serde_json::{Map, Value};
 
 impl Settings {
@@ -117,27 +119,9 @@ fn between<'t>(text: &'t str, begin: &str, separator: &str) -> Option<(&'t str, 
     text.strip_prefix(begin)?.split_once(separator)
 }
 
-/// The names in backquotes.
-pub(super) fn quoted(text: &str) -> Vec<&str> {
-    text.split('`').skip(1).step_by(2).collect()
-}
-
 /// A name that is none of those that are known: the nearest one, and all.
 fn unknown(name: &str, what: &str, known: &[&str]) -> String {
     format!("no {what} `{name}`; {}choose {}", meant(name, known), known.join(", "))
-}
-
-/// Asks for the name that was meant, where one is like it.
-pub(super) fn meant(name: &str, known: &[&str]) -> String {
-    nearest(name, known).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default()
-}
-
-/// The name that is most like another, if one is.
-fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
-    let name = name.to_lowercase();
-    let like = |known: &&'n str| (strsim::jaro_winkler(&name, known), *known);
-    let best = known.iter().map(like).max_by(|a, b| a.0.total_cmp(&b.0));
-    best.filter(|(like, _)| *like > 0.8).map(|(_, known)| known)
 }
 
 #[cfg(test)]

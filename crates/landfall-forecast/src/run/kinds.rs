@@ -1,4 +1,4 @@
-//! Kinds of generated data and of arithmetic, by the names that settings give them.
+//! Kinds of generated data, of arithmetic and of weights, by the names that settings give them.
 
 use landfall::DType;
 use landfall::ops::Precision as Products;
@@ -68,4 +68,13 @@ impl Precision {
             Self::F16 => (DType::F16, Products::Strict),
         }
     }
+}
+
+/// Which weights of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weights {
+    /// Those of the best validation error.
+    Best,
+    /// Those of the last checkpoint.
+    Last,
 }

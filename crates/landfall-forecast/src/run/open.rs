@@ -4,8 +4,11 @@ use super::RunError;
 use super::folder::weights_name;
 use super::forecaster::{Forecaster, linear};
 use super::forecasts;
-use super::resolve::{Data, Resolved, Source};
-use super::settings::{ScalerTable, Settings};
+use super::kinds::Weights;
+use super::resolve::Resolved;
+use super::settings::Settings;
+use super::source::{Data, Source};
+use super::values::ScalerTable;
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
@@ -17,15 +20,6 @@ use crate::models::{ModelConfig, Predicts};
 use crate::train::{Dataset, Evaluation, Session, Target};
 use landfall::Engine;
 use std::path::{Path, PathBuf};
-
-/// Which weights of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weights {
-    /// Those of the best validation error.
-    Best,
-    /// Those of the last checkpoint.
-    Last,
-}
 
 /// A run on disk.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,6 +5,9 @@ use crate::train::{Draws, OptimizerKind, Schedule, TrainingOptions};
 use ModelKind::{CrossAsset, Dlinear, Patchtst, Tide, Tsmixer, WindowRegressor};
 use OptionValue::{Choice, Count, Flag, Number};
 
+/// The networks that the default recipe chooses among where no model is asked for.
+pub(super) const CANDIDATES: [ModelKind; 3] = [Patchtst, Dlinear, ModelKind::Nlinear];
+
 /// How a preset is trained unless told otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recipe {

@@ -1,59 +1,35 @@
 //! From settings to what a run is made of: network, options and data, checked before anything is written.
 
 use super::device::Device;
+use super::error::RunError;
 use super::kinds::{Precision, Synthetic};
 use super::network::has_statistics;
 use super::presets::{Preset, Recipe};
-use super::settings::{Settings, SettingsError};
+use super::settings::Settings;
+use super::settings_error::SettingsError;
+use super::source::Source;
 use super::words::Text;
-use super::{CheckpointEvery, RunError};
-use crate::data::synthetic::WalkData;
-use crate::data::{Calendar, Covariates, Fill, Panel, Purpose, ReadOptions, Split, TokenData};
+use crate::data::{Calendar, Covariates, Fill, Purpose, ReadOptions, Split};
 use crate::models::{ModelConfig, ModelKind, OptionValue, Predicts, Reads};
 use crate::nn::Family;
 use crate::train::{Betas, Draws, Loss, Order, Schedule, TrainingOptions};
 use std::path::PathBuf;
 
-/// Where the data comes from.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Source {
-    /// Files.
-    Files {
-        /// Their paths.
-        paths: Vec<PathBuf>,
-        /// What to read of them.
-        read: Box<ReadOptions>,
-    },
-    /// A generated hourly series.
-    Demo {
-        /// Its rows.
-        rows: usize,
-        /// Its columns.
-        channels: usize,
-    },
-    /// Generated random walks.
-    Walk {
-        /// Number of windows.
-        samples: usize,
-        /// Columns of a window.
-        channels: usize,
-    },
-    /// Generated samples of tokens.
-    Assets {
-        /// Number of samples.
-        samples: usize,
-    },
+/// How often a run writes its checkpoint: when either limit is reached, counted from the last one. The results of a run
+/// do not depend on it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CheckpointEvery {
+    /// Updates from one checkpoint to the next, at least 1.
+    pub steps: usize,
+    /// Minutes from one checkpoint to the next, above 0.
+    pub minutes: f64,
 }
 
-/// The data of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Data {
-    /// Series to forecast.
-    Series(Panel),
-    /// Windows with labels.
-    Walk(WalkData),
-    /// Samples of tokens with classes.
-    Tokens(TokenData),
+impl Default for CheckpointEvery {
+    /// One minute: so much work at most is lost when a run is killed.
+    fn default() -> Self {
+        Self { steps: usize::MAX, minutes: 1.0 }
+    }
 }
 
 /// Settings that fit together, and what they amount to.
@@ -222,7 +198,7 @@ impl Settings {
                 return Err(conflict(Text::setting(name), Text::given("model", model.name()), why).into());
             }
         }
-        if let Some(super::settings::OneOrMore(paths)) = &self.data {
+        if let Some(super::values::OneOrMore(paths)) = &self.data {
             if let Some(name) = self.first_of(&["synthetic", "samples", "channels"]) {
                 let why = "it sizes generated data; leave it out ({columns} chooses columns of the file)";
                 return Err(conflict(Text::setting(name), "{data}", why).into());
@@ -433,7 +409,7 @@ impl Settings {
             // The run may be opened from another folder than it was started in.
             Source::Files { paths, .. } => {
                 let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                self.data = Some(super::settings::OneOrMore(paths.iter().map(absolute).collect()));
+                self.data = Some(super::values::OneOrMore(paths.iter().map(absolute).collect()));
             }
             Source::Demo { rows, channels } => {
                 (self.synthetic, self.samples, self.channels) =

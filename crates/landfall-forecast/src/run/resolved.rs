@@ -2,8 +2,10 @@
 
 use super::RunError;
 use super::network::OF_SAMPLES;
-use super::resolve::{Data, MAX_STEPS, Resolved, Source, divides};
-use super::settings::{OneOrMore, ScalerTable, SettingsError};
+use super::resolve::{MAX_STEPS, Resolved, divides};
+use super::settings_error::SettingsError;
+use super::source::{Data, Source};
+use super::values::{OneOrMore, ScalerTable};
 use super::words::Text;
 use crate::data::synthetic;
 use crate::data::{

@@ -5,121 +5,20 @@ use super::declared::Group::{Computing, Data, Model, Ranks, Training, Uncertaint
 use super::declared::{Facts, Group, Range, Setting, SettingType, SettingValue, settings};
 use super::device::Device;
 use super::forecaster::Forecaster;
-use super::keywords::{meant, quoted};
 use super::kinds::{Precision, Synthetic};
-use super::network::NetworkOptions;
+use super::network_options::NetworkOptions;
+use super::settings_error::SettingsError;
+use super::values::{Files, Names, OneOrMore, ScalerTable};
 use super::words::Text;
 use crate::data::with_nearest;
-use crate::data::{Calendar, Covariates, Scaler, TokenNames};
+use crate::data::{Calendar, Covariates, TokenNames};
 use crate::files::read_text;
 use crate::models::ModelKind;
 use crate::train::{Draws, OptimizerKind, Order, Schedule};
 use landfall::tune::Choices;
-use serde::de::DeserializeOwned;
-use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
-
-/// Why settings are refused.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "each variant's text says what its fields are")]
-pub enum SettingsError {
-    #[error("{}: cannot be read ({why}); check the path and its permissions", .path.display())]
-    Read { path: PathBuf, why: std::io::Error },
-    #[error("{}:{line}: {message}; correct the line", .path.display())]
-    Toml { path: PathBuf, line: usize, message: String },
-    #[error("settings cannot be written as TOML: {0}")]
-    Unwritable(String),
-    #[error("{}: written in version {found} of the format, and this program reads up to {known}; use a newer landfall", .path.display())]
-    Version { path: PathBuf, found: u32, known: u32 },
-    #[error("{key}: {why}")]
-    Keyword { key: String, why: String },
-    #[error("{setting} {value}: {rule}")]
-    Range { setting: Text, value: String, rule: Text },
-    #[error("unknown {key} `{value}`; {}choose from {known}", meant(.value, &.known.split(", ").collect::<Vec<_>>()))]
-    Unknown { key: &'static str, value: String, known: String },
-    #[error("{first} and {second}: {why}")]
-    Conflict { first: Text, second: Text, why: Text },
-    #[error("{0}")]
-    Network(String),
-    #[error("no parameter's name contains `{pattern}`, so it freezes none; one of the names is {example}")]
-    FreezesNone { pattern: String, example: String },
-    #[error("every parameter is frozen, so there is nothing to train; freeze fewer")]
-    AllFrozen,
-}
-
-/// Mean and standard deviation of each column of a series, fit on its training rows. A run writes one for each series,
-/// for evaluations and forecasts; a new run fits its own.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ScalerTable {
-    /// Name of the series.
-    pub series: String,
-    /// Means.
-    pub mean: Vec<f64>,
-    /// Population standard deviations.
-    pub std: Vec<f64>,
-    /// Which columns had one value in the training rows; empty for none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub constant: Vec<bool>,
-    /// Whether the series was too short for the run's windows.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub short: bool,
-}
-
-impl ScalerTable {
-    /// That of a series.
-    #[must_use]
-    pub fn new(series: &str, scaler: &Scaler, short: bool) -> Self {
-        let constant: Vec<bool> = (0..scaler.channels()).map(|column| scaler.is_constant(column)).collect();
-        Self {
-            series: series.to_owned(),
-            mean: scaler.mean().to_vec(),
-            std: scaler.std().to_vec(),
-            constant: if constant.contains(&true) { constant } else { Vec::new() },
-            short,
-        }
-    }
-}
-
-/// Files of data: in a configuration a path, or a list of paths.
-pub type Files = OneOrMore<PathBuf>;
-
-/// Names of columns: in a configuration a name, or a list of names.
-pub type Names = OneOrMore<String>;
-
-/// In a configuration one value, or a list of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Written<T>", into = "Written<T>")]
-#[serde(bound(serialize = "T: Serialize + Clone", deserialize = "T: Deserialize<'de>"))]
-pub struct OneOrMore<T>(pub Vec<T>);
-
-#[derive(Serialize, Deserialize)]
-#[serde(untagged, expecting = "one value, or a list of them")]
-enum Written<T> {
-    One(T),
-    More(Vec<T>),
-}
-
-impl<T> From<Written<T>> for OneOrMore<T> {
-    fn from(written: Written<T>) -> Self {
-        match written {
-            Written::One(value) => Self(vec![value]),
-            Written::More(values) => Self(values),
-        }
-    }
-}
-
-impl<T> From<OneOrMore<T>> for Written<T> {
-    fn from(OneOrMore(mut values): OneOrMore<T>) -> Self {
-        match (values.pop(), values.is_empty()) {
-            (Some(value), true) => Self::One(value),
-            (last, _) => Self::More(values.into_iter().chain(last).collect()),
-        }
-    }
-}
 
 settings! {
     /// Version of the format of a run directory; none in a file that a person writes, or of the first program.
@@ -254,21 +153,6 @@ settings! {
     forecaster: Forecaster => Facts::by_run();
     /// Kernels that were tuned for its instructions; a run that was asked to tune keeps them.
     kernels: Choices => Facts::by_run();
-}
-
-/// A setting's value by the name that it has in a file, in letters of any case.
-///
-/// # Errors
-/// The names that there are.
-pub fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
-    let read = |name: &str| T::deserialize(StrDeserializer::<ValueError>::new(name));
-    read(name).or_else(|why| {
-        read(&name.to_lowercase()).map_err(|_| {
-            let text = why.to_string();
-            let known = text.split_once("expected ").map_or(text.as_str(), |(_, known)| known);
-            format!("{}choose {}", meant(name, &quoted(known)), known.replace('`', ""))
-        })
-    })
 }
 
 impl Settings {
@@ -445,6 +329,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::values::named;
 
     fn parse(text: &str) -> Result<Settings, String> {
         Settings::parse(text, Path::new("f.toml")).map_err(|e| e.to_string())

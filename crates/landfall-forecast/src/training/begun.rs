@@ -2,12 +2,14 @@
 
 use super::choice::{Chosen, chosen};
 use super::comparison::Comparison;
-use super::ready::Ready;
+use super::ready::{KeptFrame, Place, Ready};
 use crate::choice::Plan;
 use crate::error::ForecastError;
-use crate::run::{EvaluationRecord, Observer, Outcome, Resolved, RunFolder, fit};
+use crate::run::{
+    EvaluationRecord, KEPT_DATA, Observer, OneOrMore, Outcome, Resolved, RunError, RunFolder, fit,
+};
 use crate::train::{Dataset, Session};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A run with a directory, before its first step or the next one.
 pub struct Begun {
@@ -50,6 +52,56 @@ pub struct Finished {
     pub chosen: Option<Chosen>,
     pub(crate) records: Vec<EvaluationRecord>,
     pub(crate) steps: usize,
+}
+
+impl Ready {
+    /// Makes the run's directory, or opens the one of a run that goes on.
+    ///
+    /// # Errors
+    /// A directory that cannot be made or written, or that another process has just begun a run in.
+    pub fn begin(mut self) -> Result<Begun, ForecastError> {
+        let (folder, configuration) =
+            match std::mem::replace(&mut self.place, Place::New { out: None, frame: None }) {
+                Place::New { out: Some(path), frame } => self.create(&path, frame.as_ref())?,
+                Place::New { out: None, frame } => self.numbered(frame.as_ref())?,
+                Place::Resumed(lock) => {
+                    let folder = RunFolder::resume(lock, self.from.step)?;
+                    let configuration = self.resolved.settings.to_toml_in(folder.path())?;
+                    folder.write("config.toml", &configuration)?;
+                    (folder, configuration)
+                }
+            };
+        Ok(Begun { ready: self, folder, configuration })
+    }
+
+    /// A new directory, with the data where it is kept.
+    fn create(
+        &mut self,
+        path: &Path,
+        frame: Option<&KeptFrame>,
+    ) -> Result<(RunFolder, String), ForecastError> {
+        if frame.is_some() {
+            self.resolved.settings.data = Some(OneOrMore(vec![path.join(KEPT_DATA)]));
+        }
+        let configuration = self.resolved.settings.to_toml_in(path)?;
+        let folder = RunFolder::create(path, &configuration)?;
+        if let Some(frame) = frame {
+            folder.keep(&frame.columns, &frame.description)?;
+        }
+        Ok((folder, configuration))
+    }
+
+    /// The first free `runs/<model>-<number>`.
+    fn numbered(&mut self, frame: Option<&KeptFrame>) -> Result<(RunFolder, String), ForecastError> {
+        let name = self.resolved.settings.preset.clone().unwrap_or_else(|| "run".to_owned());
+        for number in 1usize.. {
+            match self.create(&PathBuf::from("runs").join(format!("{name}-{number}")), frame) {
+                Err(ForecastError::Run(RunError::Exists { .. })) => {}
+                other => return other,
+            }
+        }
+        unreachable!("a folder holds fewer entries than there are numbers")
+    }
 }
 
 impl Begun {

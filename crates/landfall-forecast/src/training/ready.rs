@@ -1,6 +1,5 @@
 //! Runs that can begin: new ones, and earlier ones that go on.
 
-use super::begun::Begun;
 use super::comparison::Comparison;
 use super::loaded::{Loaded, load, start_of};
 use super::unchanged::{samples_unchanged, unchanged};
@@ -46,7 +45,7 @@ pub struct KeptFrame {
 }
 
 /// Where a run is written.
-enum Place {
+pub(super) enum Place {
     New { out: Option<PathBuf>, frame: Option<KeptFrame> },
     Resumed(RunLock),
 }
@@ -69,7 +68,7 @@ pub struct Ready {
     pub notes: Vec<Text>,
     /// Steps that are done.
     pub from: Progress,
-    place: Place,
+    pub(super) place: Place,
 }
 
 impl Ready {
@@ -240,54 +239,6 @@ impl Ready {
     #[must_use]
     pub fn only_counts(&self) -> bool {
         self.resolved.settings.device == Some(Device::Null)
-    }
-
-    /// Makes the run's directory, or opens the one of a run that goes on.
-    ///
-    /// # Errors
-    /// A directory that cannot be made or written, or that another process has just begun a run in.
-    pub fn begin(mut self) -> Result<Begun, ForecastError> {
-        let (folder, configuration) =
-            match std::mem::replace(&mut self.place, Place::New { out: None, frame: None }) {
-                Place::New { out: Some(path), frame } => self.create(&path, frame.as_ref())?,
-                Place::New { out: None, frame } => self.numbered(frame.as_ref())?,
-                Place::Resumed(lock) => {
-                    let folder = RunFolder::resume(lock, self.from.step)?;
-                    let configuration = self.resolved.settings.to_toml_in(folder.path())?;
-                    folder.write("config.toml", &configuration)?;
-                    (folder, configuration)
-                }
-            };
-        Ok(Begun { ready: self, folder, configuration })
-    }
-
-    /// A new directory, with the data where it is kept.
-    fn create(
-        &mut self,
-        path: &Path,
-        frame: Option<&KeptFrame>,
-    ) -> Result<(RunFolder, String), ForecastError> {
-        if frame.is_some() {
-            self.resolved.settings.data = Some(OneOrMore(vec![path.join(KEPT_DATA)]));
-        }
-        let configuration = self.resolved.settings.to_toml_in(path)?;
-        let folder = RunFolder::create(path, &configuration)?;
-        if let Some(frame) = frame {
-            folder.keep(&frame.columns, &frame.description)?;
-        }
-        Ok((folder, configuration))
-    }
-
-    /// The first free `runs/<model>-<number>`.
-    fn numbered(&mut self, frame: Option<&KeptFrame>) -> Result<(RunFolder, String), ForecastError> {
-        let name = self.resolved.settings.preset.clone().unwrap_or_else(|| "run".to_owned());
-        for number in 1usize.. {
-            match self.create(&PathBuf::from("runs").join(format!("{name}-{number}")), frame) {
-                Err(ForecastError::Run(RunError::Exists { .. })) => {}
-                other => return other,
-            }
-        }
-        unreachable!("a folder holds fewer entries than there are numbers")
     }
 
     /// The memory plan of each program.

@@ -1,9 +1,9 @@
 //! A safetensors file: named tensors and text metadata, read whole and written so that a reader never sees half of it.
 
-use super::{CheckpointError, torch};
+use super::CheckpointError;
 use crate::files;
-use landfall::{DType, HostTensor, OpError, Shape, Spec};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use landfall::{DType, HostTensor, OpError, Spec};
+use safetensors::tensor::{Dtype, TensorView};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -63,9 +63,9 @@ pub struct File {
 const METADATA: &str = "__metadata__";
 
 /// The metadata entry with the checksum.
-const CHECKSUM: &str = "sha256";
+pub(super) const CHECKSUM: &str = "sha256";
 
-fn dtype(d: DType) -> Dtype {
+pub(super) fn dtype(d: DType) -> Dtype {
     match d {
         DType::F32 => Dtype::F32,
         DType::F64 => Dtype::F64,
@@ -79,40 +79,6 @@ fn dtype(d: DType) -> Dtype {
 }
 
 impl File {
-    /// Reads a safetensors file, or a state dict of `torch.save` ([`File::from_torch`]). A checksum, which
-    /// [`File::write`] adds, is checked; files of other programs have none.
-    ///
-    /// # Errors
-    /// [`CheckpointError::Read`], [`CheckpointError::Format`] or [`CheckpointError::Torch`] for a truncated or foreign
-    /// file, [`CheckpointError::Checksum`] where a byte of names, metadata or elements has changed.
-    pub fn read(path: &Path) -> Result<Self, CheckpointError> {
-        let bytes = files::read(path).map_err(|why| CheckpointError::Read { path: path.to_owned(), why })?;
-        if bytes.starts_with(torch::MAGIC) {
-            return Self::from_torch(path, bytes);
-        }
-        if torch::is_old(&bytes) {
-            let why = "its format is that of torch before 1.6; load it there and save it again".to_owned();
-            return Err(CheckpointError::Torch { path: path.to_owned(), why });
-        }
-        let format = |why: String| CheckpointError::Format { path: path.to_owned(), why };
-        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| format(e.to_string()))?;
-        let parsed = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
-        let mut out = Self::default();
-        out.metadata.extend(header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
-        for (name, view) in parsed.tensors() {
-            let known = DType::ALL.iter().copied().find(|&d| dtype(d) == view.dtype());
-            let known = known.ok_or_else(|| format(format!("tensor {name} has dtype {:?}", view.dtype())))?;
-            let shape = Shape::new(view.shape())
-                .ok_or_else(|| format(format!("tensor {name} has {} axes", view.shape().len())))?;
-            out.tensors
-                .insert(name, Tensor { spec: Spec { dtype: known, shape }, bytes: view.data().to_vec() });
-        }
-        match out.metadata.remove(CHECKSUM) {
-            Some(sum) if sum != out.checksum() => Err(CheckpointError::Checksum { path: path.to_owned() }),
-            Some(_) | None => Ok(out),
-        }
-    }
-
     /// Writes the file: to a temporary one beside it, synced, then renamed over it. A failure at any point leaves what
     /// was there before.
     ///
@@ -125,7 +91,7 @@ impl File {
 
     /// SHA-256 of metadata and tensors, in hexadecimal digits: of each entry its name, value or spec, and elements, each
     /// after its length in bytes.
-    fn checksum(&self) -> String {
+    pub(super) fn checksum(&self) -> String {
         let mut hash = Sha256::new();
         let mut add = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());

@@ -63,7 +63,7 @@ impl Columns {
         model: &'static str,
         (context, horizon): (usize, usize),
     ) -> Result<usize, Error> {
-        let (batch, _) = super::windows(g, inputs.x, model, context)?;
+        let (batch, _) = windows(g, inputs.x, model, context)?;
         let given = std::iter::once((inputs.x, [batch, self.seen(), context]))
             .chain(inputs.known.map(|known| (known, [batch, self.known, context + horizon])));
         let specs: Vec<_> = given.clone().map(|(x, _)| g.spec(x)).collect();
@@ -80,4 +80,23 @@ impl Columns {
         }
         Ok(batch)
     }
+}
+
+/// Batch size and channels of the windows `[B, C, context]` that a model is given.
+///
+/// # Errors
+/// Another shape.
+pub(super) fn windows(
+    g: &Graph,
+    x: Value,
+    model: &'static str,
+    context: usize,
+) -> Result<(usize, usize), Error> {
+    let shape = g.shape(x);
+    let rule = match *shape.dims() {
+        [batch, channels, length] if length == context => return Ok((batch, channels)),
+        [batch, channels, _] => Rule::ArgShape { arg: 0, shape, expected: [batch, channels, context].into() },
+        _ => Rule::Rank { arg: 0, rank: shape.rank(), expected: "3: [batch, channels, context]" },
+    };
+    Err(rule.of(model, &[g.spec(x)], None, None).into())
 }

@@ -1,6 +1,6 @@
 //! CrossAsset: attention across the tokens of a sample (assets, or time scales), one class for each token.
 
-use super::list::{Configuration, Predicts, Reads};
+use super::configuration::{Configuration, Predicts, Reads};
 use super::option::configuration;
 use super::{Layer, Model};
 use crate::nn::{Context, Dropout, Init, Linear, Norm, NormKind, ParameterId, Parameters, gelu};

@@ -1,6 +1,6 @@
 //! DLinear: one linear map of a window's trend and one of what is left (Zeng et al. 2023).
 
-use super::list::{Configuration, Predicts};
+use super::configuration::{Configuration, Predicts};
 use super::option::configuration;
 use super::{Model, windows};
 use crate::nn::{Context, Linear, Parameters};

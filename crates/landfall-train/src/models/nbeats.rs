@@ -1,7 +1,7 @@
 //! N-BEATS: dense blocks in a row, each of which forecasts a part and takes what it explains from the window (Oreshkin et al.
 //! 2020).
 
-use super::list::{Configuration, Predicts};
+use super::configuration::{Configuration, Predicts};
 use super::option::configuration;
 use super::{Model, windows};
 use crate::nn::{Context, Dropout, Linear, Parameters};

@@ -1,6 +1,6 @@
 //! NLinear: one linear map of a window whose last value is subtracted first (Zeng et al. 2023).
 
-use super::list::{Configuration, Predicts};
+use super::configuration::{Configuration, Predicts};
 use super::option::configuration;
 use super::{Model, windows};
 use crate::nn::{Context, Linear, Parameters};

@@ -1,6 +1,6 @@
 //! PatchTST: a transformer over patches of each channel on its own (Nie et al. 2023).
 
-use super::list::{Configuration, Predicts};
+use super::configuration::{Configuration, Predicts};
 use super::option::{configuration, option_choices};
 use super::{Layer, Model};
 use crate::nn::{Context, Dropout, Init, Linear, Norm, NormKind, ParameterId, Parameters, gelu};

@@ -1,7 +1,7 @@
 //! TiDE: a dense encoder and decoder of each column, with covariates along the lookback window and the horizon (Das et al.
 //! 2023).
 
-use super::list::{Configuration, Predicts, Reads};
+use super::configuration::{Configuration, Predicts, Reads};
 use super::mlp::{ResidualBlock, Widths};
 use super::option::configuration;
 use super::revin::{ColumnAffine, standardise};

@@ -1,6 +1,6 @@
 //! TSMixer: layers that mix the rows of a window and its columns in turn (Chen et al. 2023).
 
-use super::list::{Configuration, Predicts, Reads};
+use super::configuration::{Configuration, Predicts, Reads};
 use super::option::configuration;
 use super::revin::{ColumnAffine, standardise};
 use super::{Columns, Inputs, Model};

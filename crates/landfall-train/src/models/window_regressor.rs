@@ -1,6 +1,6 @@
 //! The window-regressor: a PatchTST whose predictions of all columns are averaged to one value for a window.
 
-use super::list::{Configuration, Predicts, Reads};
+use super::configuration::{Configuration, Predicts, Reads};
 use super::option::{Declared, ModelOption, OptionError, OptionValue};
 use super::patchtst::Start;
 use super::{Approximation, Model, Order, PatchTst, PatchTstConfig};

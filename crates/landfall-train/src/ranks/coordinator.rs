@@ -2,6 +2,7 @@
 //!
 //! It is a thread of its own, so that a rank that ended or is late is found while rank 0 computes.
 
+use super::event::Event;
 use super::frame::{Frame, Kind};
 use super::peer::Peer;
 use super::verdict::Verdict;
@@ -12,23 +13,6 @@ use std::time::{Duration, Instant};
 
 /// How long a fault may take to be written to all ranks before rank 0 goes on.
 const FLUSH: Duration = Duration::from_millis(500);
-
-/// What happens to a rank.
-#[derive(Debug)]
-pub(super) enum Event {
-    /// It makes a call.
-    Call { rank: usize, call: Signature, part: Arc<[u8]> },
-    /// It gives up. `told` is dropped once the others are told.
-    Abort { rank: usize, why: String, told: Option<Sender<()>> },
-    /// Its connection ended.
-    Ended { rank: usize, why: String },
-    /// It sent what cannot be read.
-    Malformed { rank: usize, why: String },
-    /// It does not take what is sent to it.
-    Stuck { rank: usize },
-    /// Rank 0 ends.
-    Leave,
-}
 
 /// What rank 0 itself gets for a call.
 pub(super) type Answer = Result<Parts, Verdict>;

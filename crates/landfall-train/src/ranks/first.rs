@@ -1,6 +1,7 @@
 //! The world as rank 0 sees it.
 
-use super::coordinator::{Answer, Coordinator, Event};
+use super::coordinator::{Answer, Coordinator};
+use super::event::Event;
 use super::frame::excess;
 use super::peer::Peer;
 use super::verdict::Verdict;

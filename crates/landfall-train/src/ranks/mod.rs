@@ -20,6 +20,7 @@
 
 mod coordinator;
 mod error;
+mod event;
 mod first;
 mod frame;
 mod handshake;

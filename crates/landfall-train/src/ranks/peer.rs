@@ -1,7 +1,7 @@
 //! Rank 0's end of the connection to another rank: a thread that reads, so that the end of the rank is noticed at once, and one that
 //! writes, so that a rank that does not read delays no other.
 
-use super::coordinator::Event;
+use super::event::Event;
 use super::frame::{Broken, Frame, Kind, is_timeout};
 use landfall::Signature;
 use std::io::{self, BufReader};

@@ -6,7 +6,7 @@ use super::names::{
     WINDOW_TABLE, WINDOWS,
 };
 use super::ranks::Ranks;
-use super::steps::Sizes;
+use super::sizes::Sizes;
 use super::update::Minimiser;
 use super::{Dataset, Draws, Order, Span, Target, TrainingOptions, scores};
 use crate::data::Segment;
@@ -71,7 +71,7 @@ impl<'a> Layout<'a> {
         if options.accumulate == 0 || !batch.is_multiple_of(options.accumulate) {
             return refused("accumulate", options.accumulate, "a divisor of the batch");
         }
-        let ranks = Ranks::of(world, options);
+        let ranks = Ranks::of(world, options.rank_order);
         let parts = options.accumulate * ranks.size;
         if !batch.is_multiple_of(parts) {
             return refused("accumulate · ranks", parts, "a divisor of the batch");

@@ -4,6 +4,9 @@ use crate::nn::{Family, loss};
 use landfall::{Error, Graph, Rule, Value};
 use serde::{Deserialize, Serialize};
 
+/// A loss of a batch: prediction `[B, C, H]` and target of that shape in, a scalar out.
+pub type LossFunction<'a> = dyn Fn(&Graph, Value, Value) -> Result<Value, Error> + 'a;
+
 /// A loss by name. A loss of your own goes to [`Session::with_loss`](super::Session::with_loss).
 ///
 /// ```

@@ -1,60 +1,13 @@
 //! Optimizers: what each keeps for every trainable element, and the update that it adds to a step's graph.
 
 use super::names::{FIRST_MOMENT, Moment, SECOND_MOMENT};
-use super::options::{Betas, TrainingOptions};
+use super::optimizer_kind::{Betas, OptimizerKind};
+use super::options::TrainingOptions;
 use landfall::{DType, Error, Graph, Shape, Value, ops};
-use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// An optimizer by name. One of your own is an [`Optimizer`], which [`Trainer::with_optimizer`](super::Trainer::with_optimizer)
-/// takes.
-///
-/// ```
-/// use landfall_train::train::{OptimizerKind, TrainingOptions};
-/// let kind = OptimizerKind::Lion;
-/// let options = TrainingOptions {
-///     optimizer: kind,
-///     betas: kind.betas(),
-///     weight_decay: kind.weight_decay(),
-///     lr: 1e-4,
-///     ..TrainingOptions::default()
-/// };
-/// assert_eq!(options.betas.second, 0.99);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum OptimizerKind {
-    /// [`Adam`]; weight decay is added to the gradient.
-    Adam,
-    /// [`Adam`] with decoupled weight decay, which shrinks the parameters (Loshchilov & Hutter 2019).
-    AdamW,
-    /// [`Sgd`]; the first of the betas is its momentum.
-    Sgd,
-    /// [`Lion`].
-    Lion,
-}
-
 impl OptimizerKind {
-    /// Its decay rates, where none are asked for.
-    #[must_use]
-    pub const fn betas(self) -> Betas {
-        match self {
-            Self::Adam | Self::AdamW | Self::Sgd => Betas { first: 0.9, second: 0.999 },
-            Self::Lion => Betas { first: 0.9, second: 0.99 },
-        }
-    }
-
-    /// Its weight decay, where none is asked for.
-    #[must_use]
-    pub const fn weight_decay(self) -> f64 {
-        match self {
-            Self::Adam | Self::Sgd => 0.0,
-            Self::AdamW | Self::Lion => 0.01,
-        }
-    }
-
     /// The optimizer of these options.
     #[must_use]
     pub fn of(self, options: &TrainingOptions) -> Arc<dyn Optimizer> {

@@ -1,7 +1,8 @@
 //! Options of a training run.
 
+use super::optimizer_kind::{Betas, OptimizerKind};
 use super::ranks::Ranks;
-use super::{Draws, Loss, OptimizerKind, Schedule};
+use super::{Draws, Loss, Schedule};
 use landfall::ops::Precision;
 use landfall::{DType, Rule};
 use serde::{Deserialize, Serialize};
@@ -14,16 +15,6 @@ pub enum Order {
     Shuffle,
     /// As they come.
     Sequential,
-}
-
-/// Decay rates of Adam's moments.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Betas {
-    /// Of the first moment.
-    pub first: f64,
-    /// Of the second moment.
-    pub second: f64,
 }
 
 /// Everything that decides what a step does, besides model and data.

@@ -1,8 +1,6 @@
 //! What the ranks of a step do together: the mean of their gradients, in buckets while the backward pass goes on, and of what the
 //! step reports.
 
-use super::TrainingOptions;
-use super::shards::part;
 use landfall::ops::{self, AllGather, AllReduce, AllToAll, ReduceScatter, Reduction};
 use landfall::{ENTRY_ALIGNMENT, Error, Graph, Shape, Value, World};
 use std::ops::Range;
@@ -75,17 +73,25 @@ pub(super) fn packed_elements(g: &Graph, values: &[Value]) -> usize {
     values.iter().map(|&v| g.shape(v).elements().next_multiple_of(ENTRY_ALIGNMENT)).sum()
 }
 
+/// A range of a flat value: the value itself, where that is all of it.
+pub(super) fn part(g: &Graph, value: Value, range: Range<usize>) -> Result<Value, Error> {
+    if range.len() == g.shape(value).elements() {
+        return Ok(value);
+    }
+    g.slice(value, 0, range.start, range.len())
+}
+
 impl Ranks {
     /// A rank without others.
     pub(super) const ALONE: Self = Self { rank: 0, size: 1, meets: false, ordered: false };
 
-    /// The place of an engine's world.
-    pub(super) fn of(world: &World, options: &TrainingOptions) -> Self {
+    /// The place of an engine's world; with `rank_order` its sums are taken in the order of the ranks.
+    pub(super) fn of(world: &World, rank_order: bool) -> Self {
         Self {
             rank: world.rank(),
             size: world.size(),
             meets: !world.is_alone(),
-            ordered: options.rank_order && world.size() > 1,
+            ordered: rank_order && world.size() > 1,
         }
     }
 

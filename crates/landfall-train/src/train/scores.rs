@@ -2,7 +2,7 @@
 
 use super::Loss;
 use super::names::CLASSES;
-use super::steps::Sizes;
+use super::sizes::Sizes;
 use landfall::{Error, Graph, Shape, Value, ops};
 
 pub(super) const SQUARED: &str = "evaluation.squared";

@@ -10,8 +10,8 @@ use super::ranks::Ranks;
 use super::scores::{ABSOLUTE, CORRECT, COVERED, CROSS_ENTROPY, NLL, PINBALL, SQUARED, sums};
 use super::shards::{Shards, read_kept, write_kept};
 use super::steps::{Outputs, Programs, Shapes, predict_graph, prediction};
-use super::update::kept;
-use super::{Dataset, Loss, Span, TrainingOptions};
+use super::update::{RING, kept};
+use super::{Dataset, Loss, LossFunction, Span, TrainingOptions};
 use crate::data::Segment;
 use crate::models::{Inputs, Model};
 use crate::nn::Parameters;
@@ -21,9 +21,6 @@ use landfall::tune::{Cache, Tuned, tune};
 use landfall::{DType, Engine, Error, Graph, HostTensor, Program, ProgramSet, Spec, State, Value};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-
-/// Steps whose losses the device keeps until the host reads them.
-pub const RING: usize = 1024;
 
 /// Values of predictions that are in memory at once, of windows that are put together of their columns.
 const PREDICTIONS: usize = 1 << 24;
@@ -86,9 +83,6 @@ pub struct Session {
     ring: Vec<f64>,
     cursor: Vec<i64>,
 }
-
-/// A loss of a batch: prediction `[B, C, H]` and target of that shape in, a scalar out.
-pub type LossFunction<'a> = dyn Fn(&Graph, Value, Value) -> Result<Value, Error> + 'a;
 
 impl Session {
     /// Lays out the state, builds and compiles the programs, writes data and initial values.
@@ -188,7 +182,7 @@ impl Session {
     }
 
     fn shards(&self) -> Result<Option<Shards>, Error> {
-        Shards::of_state(&self.state, &self.options, Ranks::of(self.engine.world(), &self.options))
+        Shards::of_state(&self.state, &self.options, Ranks::of(self.engine.world(), self.options.rank_order))
     }
 
     /// Steps of one epoch: whole batches only.

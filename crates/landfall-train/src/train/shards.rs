@@ -7,7 +7,7 @@
 //! of the slab, and zeros behind them up to the length of all blocks: shards are of one size, whatever the ranks hold.
 
 use super::names::{AVERAGE, Moment, PARAMETERS};
-use super::ranks::{Bucket, Ranks, buckets};
+use super::ranks::{Bucket, Ranks, buckets, part};
 use super::{Optimizer, TrainingOptions};
 use landfall::ops::{self, AllGather};
 use landfall::{DType, ENTRY_ALIGNMENT, Error, Graph, HostTensor, Rule, Slab, Spec, State, Value, World};
@@ -224,14 +224,6 @@ impl Shards {
         }
         own
     }
-}
-
-/// A range of a flat value: the value itself, where that is all of it.
-pub(super) fn part(g: &Graph, value: Value, range: Range<usize>) -> Result<Value, Error> {
-    if range.len() == g.shape(value).elements() {
-        return Ok(value);
-    }
-    g.slice(value, 0, range.start, range.len())
 }
 
 /// Refuses an optimizer whose state cannot be shared out.

@@ -5,9 +5,9 @@ use super::names::{
     CONTEXT, EVALUATION_CURSOR, KNOWN, LABELS, ORDER, PREDICTION, TRAIN_CURSOR, VALUES, WINDOWS,
 };
 use super::ranks::Ranks;
-use super::session::LossFunction;
+use super::sizes::Sizes;
 use super::update::{self, Minimiser};
-use super::{Loss, Target, TrainingOptions, scores};
+use super::{LossFunction, Target, TrainingOptions, scores};
 use crate::models::{Inputs, Model};
 use crate::nn::{Context, Mode};
 use landfall::{
@@ -49,24 +49,6 @@ impl Programs {
         };
         Ok(Self { train, evaluate, predict })
     }
-}
-
-/// Shapes that all programs of a session share.
-pub(super) struct Sizes<'a> {
-    /// Windows of a micro-batch: of a whole batch, where that is not cut.
-    pub(super) batch: usize,
-    /// Micro-batches of a batch, over all ranks.
-    pub(super) parts: usize,
-    /// Channels that are known up to the end of the context.
-    pub(super) channels: usize,
-    /// Channels behind them that are known in advance.
-    pub(super) known: usize,
-    pub(super) context: usize,
-    pub(super) horizon: usize,
-    pub(super) stride: usize,
-    pub(super) targets: usize,
-    pub(super) target: &'a Target,
-    pub(super) loss: &'a Loss,
 }
 
 /// A batch on the device.

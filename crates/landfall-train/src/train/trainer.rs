@@ -7,9 +7,9 @@ use super::names::{
 use super::optimizer::Optimizer;
 use super::options::{AT_LEAST_0, at_least_0};
 use super::ranks::Ranks;
-use super::session::{RING, StepRecord, records};
+use super::session::{StepRecord, records};
 use super::shards::{Shards, read_kept, write_kept};
-use super::update::{self, Minimiser};
+use super::update::{self, Minimiser, RING};
 use super::{Draws, Order, TrainingOptions};
 use crate::nn::{Context, Mode, Parameters};
 use landfall::ops::{self, cursor};
@@ -132,7 +132,7 @@ impl Trainer {
         if options.accumulate == 0 || !options.batch.is_multiple_of(options.accumulate) {
             return Err(refused("accumulate", options.accumulate as f64, "a divisor of the batch").into());
         }
-        let ranks = Ranks::of(engine.world(), &options);
+        let ranks = Ranks::of(engine.world(), options.rank_order);
         let parts = options.accumulate * ranks.size;
         if !options.batch.is_multiple_of(parts) {
             return Err(refused("accumulate · ranks", parts as f64, "a divisor of the batch").into());
@@ -433,7 +433,7 @@ impl Trainer {
     }
 
     fn shards(&self) -> Result<Option<Shards>, Error> {
-        Shards::of_state(&self.state, &self.options, Ranks::of(self.engine.world(), &self.options))
+        Shards::of_state(&self.state, &self.options, Ranks::of(self.engine.world(), self.options.rank_order))
     }
 
     /// Takes this rank's part of the batches, wherever the cursor was written.

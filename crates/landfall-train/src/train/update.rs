@@ -8,12 +8,14 @@ use super::names::{
 };
 use super::optimizer::{Optimizer, Update, scaled_rate};
 use super::options::{AT_LEAST_0, at_least_0};
-use super::ranks::Ranks;
-use super::session::RING;
-use super::shards::{self, Shards, is_shared, part};
+use super::ranks::{Ranks, part};
+use super::shards::{self, Shards, is_shared};
 use crate::nn::{Context, Group, Parameter, Parameters, RunningStatistic};
 use landfall::{DType, Error, Graph, Rule, Shape, StateSpec, Value, grad, mixed_precision, ops};
 use std::ops::Range;
+
+/// Steps whose losses the device keeps until the host reads them.
+pub const RING: usize = 1024;
 
 /// What a step trains, and how.
 #[derive(Debug, Clone, Copy)]

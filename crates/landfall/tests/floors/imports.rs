@@ -18,6 +18,8 @@ pub(crate) struct Import {
     pub(crate) to: Vec<String>,
     /// The modules that were opened in the file where it stands.
     pub(crate) inside: Vec<String>,
+    /// The name under which a `use` has it.
+    pub(crate) name: Option<String>,
 }
 
 /// What the root exports, by its path from there (`cuda::Entry`, or a macro's name), and the path that it has it from.
@@ -69,7 +71,7 @@ impl Reader<'_> {
                 at += 3;
             } else if let Some((path, line, used)) = path(rest) {
                 let in_macro = at > 0 && punct(&tokens[at - 1], '$');
-                self.found(if in_macro { self.public(path) } else { path }, line, inside, false);
+                self.found(if in_macro { self.public(path) } else { path }, line, inside, None);
                 at += used;
             } else {
                 if let TokenTree::Group(group) = &rest[0] {
@@ -83,9 +85,13 @@ impl Reader<'_> {
     /// The leaves of a `use` tree.
     fn tree(&mut self, tokens: &[TokenTree], mut before: Vec<String>, inside: &[String]) {
         let mut line = 0;
-        for token in tokens {
+        let mut name = None;
+        for (at, token) in tokens.iter().enumerate() {
             match token {
-                TokenTree::Ident(i) if i == "as" => break,
+                TokenTree::Ident(i) if i == "as" => {
+                    name = tokens.get(at + 1).map(ToString::to_string);
+                    break;
+                }
                 TokenTree::Ident(i) => {
                     line = i.span().start().line;
                     if i != "self" || before.is_empty() {
@@ -94,14 +100,15 @@ impl Reader<'_> {
                 }
                 TokenTree::Group(g) if g.delimiter() == Delimiter::Brace => {
                     let inner: Vec<TokenTree> = g.stream().into_iter().collect();
-                    inner.split(|t| punct(t, ',')).for_each(|part| self.tree(part, before.clone(), inside));
+                    let parts = inner.split(|t| punct(t, ',')).filter(|part| !part.is_empty());
+                    parts.for_each(|part| self.tree(part, before.clone(), inside));
                     return;
                 }
                 TokenTree::Group(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
             }
         }
-        if !before.is_empty() {
-            self.found(before, line, inside, true);
+        if let Some(name) = name.or_else(|| before.last().cloned()) {
+            self.found(before, line, inside, Some(name));
         }
     }
 
@@ -114,8 +121,8 @@ impl Reader<'_> {
         known.map_or_else(|| path.clone(), |(from, rest)| from.iter().chain(rest).cloned().collect())
     }
 
-    /// Notes a path if it leads into the crate.
-    fn found(&mut self, path: Vec<String>, line: usize, inside: &[String], is_use: bool) {
+    /// Notes a path if it leads into the crate. A `use` gives it a name.
+    fn found(&mut self, path: Vec<String>, line: usize, inside: &[String], name: Option<String>) {
         let mut base: Vec<String> = self.module.iter().chain(inside).cloned().collect();
         let mut rest = &path[..];
         match rest[0].as_str() {
@@ -127,17 +134,17 @@ impl Reader<'_> {
                     rest = &rest[1..];
                 }
             }
-            // In a `use`, and before an item, a module that lies inside of this one.
-            name => {
-                let child: Vec<String> = base.iter().cloned().chain([name.to_owned()]).collect();
-                if !(is_use && self.modules.contains_key(&child)) {
+            // A module that lies inside of this one.
+            first => {
+                let child: Vec<String> = base.iter().cloned().chain([first.to_owned()]).collect();
+                if !self.modules.contains_key(&child) {
                     return;
                 }
             }
         }
         let to = base.into_iter().chain(rest.iter().cloned()).collect();
         let (file, from, inside) = (self.file.clone(), self.module.clone(), inside.to_vec());
-        self.imports.push(Import { file, line, from, to, inside });
+        self.imports.push(Import { file, line, from, to, inside, name });
     }
 }
 

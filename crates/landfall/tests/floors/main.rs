@@ -1,5 +1,5 @@
 //! The house: modules lie in floors, and every import goes down. The crates above the engine are held to the order of their top
-//! modules; the engine also to families of ops and to circles of folders.
+//! modules, and to no ring of files; the engine to families of ops and to circles of folders.
 //!
 //! Every path in code counts: `use` lines, inline `crate::…` and `super::…` paths, re-exports, and the bodies of macros.
 //! What does not: comments, `pub(in …)`, which names who may see an item and imports nothing, and tests, which may use the
@@ -7,8 +7,10 @@
 //! call, and no test sees that.
 
 mod imports;
+mod rings;
 
 use imports::{Facade, Import, Modules, imports_of, imports_with, sources, sources_below, text_of};
+use rings::rings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -101,6 +103,17 @@ const UPPER: [(&str, &[&str], &[&str]); 5] = [
         ],
         &[],
     ),
+];
+
+/// The crates without a ring of files, by their folders.
+const WITHOUT_RINGS: [&str; 7] = [
+    "crates/landfall-suite",
+    "crates/landfall-data",
+    "crates/landfall-train",
+    "crates/landfall-forecast",
+    "crates/landfall-cli",
+    "crates/landfall-bench",
+    "xtask",
 ];
 
 fn is_test(module: &[String]) -> bool {
@@ -229,12 +242,7 @@ fn every_import_of_the_crates_above_goes_down() {
     for (name, floors, foreign) in UPPER {
         let root = crates.join(name).join("src");
         let mut modules = sources_below(&root);
-        let read = |file: &Path| std::fs::read_to_string(root.join(file)).expect("a source");
-        let imports: Vec<Import> = modules
-            .iter()
-            .filter(|(m, _)| !is_test(m))
-            .flat_map(|(m, f)| imports_with(m, f, &read(f), &modules, &Facade::new()))
-            .collect();
+        let imports = imports_below(&root, &modules);
         // A root without a library is the program's.
         modules.entry(Vec::new()).or_insert_with(|| PathBuf::from("main.rs"));
         assert!(imports.len() > 50, "{name} has far more imports than {}", imports.len());
@@ -246,6 +254,28 @@ fn every_import_of_the_crates_above_goes_down() {
         let seen = imports_with(std::slice::from_ref(&low), Path::new("x.rs"), &up, &modules, &Facade::new());
         assert_eq!(broken_floors(floors, foreign, &modules, &seen).len(), 1, "{name}: {up}");
     }
+}
+
+/// The imports of a crate, whose sources lie below a root.
+fn imports_below(root: &Path, modules: &Modules) -> Vec<Import> {
+    let read = |file: &Path| std::fs::read_to_string(root.join(file)).expect("a source");
+    let files = modules.iter().filter(|(m, _)| !is_test(m));
+    files.flat_map(|(m, f)| imports_with(m, f, &read(f), modules, &Facade::new())).collect()
+}
+
+#[test]
+fn no_files_import_each_other_in_a_ring() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    for name in WITHOUT_RINGS {
+        let root = workspace.join(name).join("src");
+        let mut modules = sources_below(&root);
+        let imports = imports_below(&root, &modules);
+        modules.entry(Vec::new()).or_insert_with(|| PathBuf::from("main.rs"));
+        assert!(imports.len() > 50, "{name} has far more imports than {}", imports.len());
+        found.extend(rings(&modules, &imports).iter().map(|ring| format!("{name}: {ring}")));
+    }
+    assert!(found.is_empty(), "{} rings:\n{}", found.len(), found.join("\n"));
 }
 
 /// Each way in which code can name a module, in a file of the ground floor: seen, with both files.
@@ -325,4 +355,44 @@ fn a_circle_of_folders_on_one_floor_is_seen() {
         found[0].contains("ops/loss/regression.rs:1") && found[0].contains("ops/reduce/softmax.rs:1"),
         "{found:?}"
     );
+}
+
+/// The rings among files of these modules and texts.
+fn rings_of(files: &[(&[&str], &str)]) -> Vec<String> {
+    let path = |module: &[&str]| module.iter().map(|&m| m.to_owned()).collect::<Vec<_>>();
+    let file = |module: &[&str]| PathBuf::from(format!("{}.rs", module.join("/")));
+    let mut modules: Modules = files.iter().map(|(m, _)| (path(m), file(m))).collect();
+    modules.insert(Vec::new(), PathBuf::from("lib.rs"));
+    let read = |(m, text): &(&[&str], &str)| imports_with(&path(m), &file(m), text, &modules, &Facade::new());
+    rings(&modules, &files.iter().flat_map(read).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_ring_of_files_is_seen() {
+    let two = rings_of(&[(&["a"], "use crate::b::B;"), (&["b"], "fn f(x: crate::a::A) {}")]);
+    assert_eq!(two, ["a ring of 2 files:\n  a.rs:1 imports b::B from b.rs\n  b.rs:1 imports a::A from a.rs"]);
+    // Each file has one import, and none of its target back.
+    let three =
+        [(&["a"][..], "use crate::b::B;"), (&["b"], "use crate::c::{C, D};"), (&["c"], "use crate::a;")];
+    assert!(matches!(&rings_of(&three)[..], [one] if one.starts_with("a ring of 3 files:")));
+    assert_eq!(rings_of(&three[..2]), [""; 0]);
+    // A parent that uses its child, which uses what the parent defines.
+    for parent in ["pub use x::X; struct Y;", "mod x; fn f() { x::f() }", "use self::x::X as Z;"] {
+        let found = rings_of(&[(&["a"], parent), (&["a", "x"], "use super::Y;")]);
+        assert_eq!(found.len(), 1, "{parent}: {found:?}");
+    }
+}
+
+/// What a parent only passes on is no import of the parent.
+#[test]
+fn a_path_through_a_re_export_leads_to_the_file_that_defines() {
+    let parent = "mod x; mod y; pub use x::{X as Z}; pub use y::Y;";
+    let from = |x: &str, y: &str| rings_of(&[(&["a"], parent), (&["a", "x"], x), (&["a", "y"], y)]);
+    assert_eq!(from("use super::Y;", ""), [""; 0]);
+    assert_eq!(from("use super::Y;", "use super::Z;").len(), 1);
+    // The parent knows `X` as `Z` alone.
+    assert!(from("", "use super::X;")[0].contains("a/y.rs:1 imports a::X from a.rs"));
+    let chain = [(&["a"][..], "pub use crate::b::B;"), (&["b"], "pub use crate::c::C as B;"), (&["c"], "")];
+    assert_eq!(rings_of(&[chain[0], chain[1], (&["c"], "use crate::a::B;")]), [""; 0]);
+    assert_eq!(rings_of(&[chain[0], chain[1], (&["c"], "use crate::a::D;")]).len(), 1);
 }

@@ -1,6 +1,5 @@
 //! Answers: forecasts as JSON or CSV, and refusals as JSON.
 
-use super::request::Form;
 use crate::table::{Labels, Table};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -10,6 +9,13 @@ use landfall_forecast::run::{Forecast, Run};
 use serde::Serialize;
 
 pub(super) type Body = Full<Bytes>;
+
+/// What the body of a request is, and that of its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    Csv,
+}
 
 /// Why a request has no forecast.
 #[derive(Debug)]
@@ -44,6 +50,14 @@ impl Refusal {
         }
         response
     }
+}
+
+/// A request with more histories than are taken.
+pub(super) fn too_many(count: &str, most: usize) -> Refusal {
+    let text = format!(
+        "the request has {count} histories, and at most {most} are taken (--max-histories); send several requests"
+    );
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
 }
 
 /// A response with this body.

@@ -5,6 +5,7 @@
 
 mod access;
 mod answer;
+mod columns;
 mod describe;
 mod json;
 mod limits;

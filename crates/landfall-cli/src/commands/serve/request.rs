@@ -1,26 +1,17 @@
 //! The histories of a request, and the rows after them that are known in advance: JSON or CSV, as series that a run can
 //! continue.
 
-use super::answer::Refusal;
+use super::answer::{Refusal, too_many};
+use super::columns::{Columns, Role};
 use super::json::{Cells, Column, History, Parser, Table};
 use super::parts::Parts;
 use hyper::StatusCode;
 use landfall_forecast::run::Run;
 use landfall_train::data::{
-    CovariateError, DataError, LimitError, Most, Panel, Purpose, ReadOptions, Records, Series, SeriesError,
+    CovariateError, DataError, LimitError, Panel, Purpose, ReadOptions, Records, Series, SeriesError,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
-
-/// Columns that a CSV may have beside those that the run reads.
-pub(super) const MORE_COLUMNS: usize = 4096;
-
-/// What a request's body is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    Json,
-    Csv,
-}
 
 /// A body: JSON, or CSVs.
 pub(super) enum Given {
@@ -32,59 +23,6 @@ pub(super) enum Given {
 pub(super) struct Histories {
     pub(super) all: Vec<(Series, Option<Arc<Panel>>)>,
     pub(super) notes: Vec<String>,
-}
-
-/// What a column of a request holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    Date,
-    /// A name, of a categorical column.
-    Name,
-    Number,
-}
-
-/// How a table of a request is read: the columns that it has to have, and that of its dates.
-pub(super) struct Columns {
-    options: ReadOptions,
-    pub(super) names: Vec<String>,
-    /// The column of the dates. A date of several columns is one here, in a form that is found anew.
-    pub(super) date: String,
-    date_format: Option<String>,
-    /// All of them, and where each stands.
-    all: Vec<(String, Role)>,
-    places: HashMap<String, usize>,
-}
-
-impl Columns {
-    fn of(options: ReadOptions, series: usize) -> Self {
-        let names = options.file_columns().unwrap_or_default();
-        let (date, date_format) = match options.date_column.as_deref().unwrap_or_default() {
-            [one] => (one.clone(), options.date_format.clone()),
-            _ => ("date".to_owned(), None),
-        };
-        let categorical: HashSet<&String> = options.categorical.iter().collect();
-        let role = |name: &String| if categorical.contains(name) { Role::Name } else { Role::Number };
-        let values = names.iter().filter(|name| **name != date).map(|name| (name.clone(), role(name)));
-        let all: Vec<(String, Role)> = std::iter::once((date.clone(), Role::Date)).chain(values).collect();
-        let places = all.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
-        let most = Some(Most { columns: all.len() + MORE_COLUMNS, series });
-        Self { options: ReadOptions { most, ..options }, names, date, date_format, all, places }
-    }
-
-    /// Where a column stands among those that are read.
-    pub(super) fn place(&self, name: &str) -> Option<usize> {
-        self.places.get(name).copied()
-    }
-
-    /// The column at a place.
-    pub(super) fn column(&self, place: usize) -> (&str, Role) {
-        self.all.get(place).map_or(("", Role::Number), |(name, role)| (name, *role))
-    }
-
-    /// Columns that are read.
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
-    }
 }
 
 /// How the requests of a run are read.
@@ -121,14 +59,6 @@ pub(super) fn refused(why: &DataError) -> Refusal {
         // Who sends a request gives the rows with it, in no file.
         unprocessable(why.to_string().replace("--future FILE", "`future`"))
     }
-}
-
-/// A request with more histories than are taken.
-pub(super) fn too_many(count: &str, most: usize) -> Refusal {
-    let text = format!(
-        "the request has {count} histories, and at most {most} are taken (--max-histories); send several requests"
-    );
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
 }
 
 /// Reads histories for a run.

@@ -1,12 +1,12 @@
 //! What the server answers, path by path.
 
 use super::access::Access;
-use super::answer::{Body, Refusal, forecasts, plain};
+use super::answer::{Body, Form, Refusal, forecasts, plain};
 use super::limits::{Held, Limits, Memory};
 use super::metrics::Metrics;
 use super::network::{Full, Queue};
 use super::parts::{self, Parts};
-use super::request::{Form, Given, Histories, Reader, Reading, refused};
+use super::request::{Given, Histories, Reader, Reading, refused};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;

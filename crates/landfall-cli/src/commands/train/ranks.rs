@@ -1,6 +1,6 @@
 //! `landfall train` in several processes that train one run together, started by torchrun or Slurm.
 
-use super::{Ended, fresh, go_on, new_settings, only_resumes};
+use super::one_run::{Ended, fresh, go_on, new_settings, only_resumes};
 use crate::args::Train;
 use crate::error::CliError;
 use crate::output;

@@ -1,128 +1,15 @@
 //! Walks a graph and writes each of its values as ONNX nodes.
-//!
-//! Landfall's graphs have fixed shapes, an ONNX model shall take any batch. So the graph is built twice, for two batches that
-//! have nothing in common with any other size, and both are walked side by side: a size that is equal in both is fixed, one
-//! that is the same multiple of either batch is that multiple of the batch.
 
-use super::super::ExportError;
+use super::level::{Expansion, Level, Maker, Pair, paired};
+use super::ops::{Operators, multiplies};
 use super::proto::Attribute;
 use super::writer::{Dim, Writer};
+use crate::export::error::{ExportError, no_form};
 use landfall::ops::{Body, Op};
-use landfall::walk::{Made, ViewOf};
-use landfall::{DType, Error, Graph, HostTensor, Spec, Value};
-use std::collections::HashMap;
+use landfall::walk::ViewOf;
+use landfall::{DType, Graph, HostTensor, Spec, Value};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The batches that a graph is built for: two primes, far from the sizes of models.
-pub(super) const BATCHES: [usize; 2] = [100_003, 200_003];
-
-/// A value in both graphs.
-pub(super) type Pair = [Value; 2];
-
-/// An op without an ONNX form.
-pub(super) fn no_form(op: &'static str, value: Option<String>, why: impl Into<String>) -> ExportError {
-    ExportError::NoForm { op, value, why: why.into() }
-}
-
-/// One graph, for both batches, and what is written of it.
-pub(super) struct Level {
-    graphs: [Rc<Graph>; 2],
-    /// The ONNX name of each value that is written, by the value of the first graph.
-    names: HashMap<Value, String>,
-    /// The state's entries that are not written yet, by the value of the first graph.
-    entries: HashMap<Value, String>,
-    /// The ops whose bodies are written in their place, by the first result.
-    bodies: HashMap<Value, Expansion>,
-    /// What names of values begin with.
-    prefix: String,
-}
-
-/// The body of an op as a graph of its own, and its results.
-struct Expansion {
-    level: Level,
-    results: Vec<Pair>,
-}
-
-/// How a value of both graphs is made.
-enum Maker {
-    Input,
-    Slab,
-    Result { ops: [Arc<dyn Op>; 2], arguments: Vec<Pair>, results: Vec<Pair> },
-    View { of: Pair, view: ViewOf },
-}
-
-fn paired(values: [Vec<Value>; 2]) -> Vec<Pair> {
-    let [first, second] = values;
-    first.into_iter().zip(second).map(|(a, b)| [a, b]).collect()
-}
-
-impl Level {
-    /// The same graph for both batches; `leaves` are the names of its inputs, `entries` those of the state that it may read.
-    ///
-    /// # Errors
-    /// An entry that the state has not.
-    pub(super) fn new(
-        graphs: [Rc<Graph>; 2],
-        leaves: impl IntoIterator<Item = (Value, String)>,
-        entries: &[String],
-    ) -> Result<Self, Error> {
-        let entries = entries.iter().map(|name| Ok((graphs[0].entry(name)?, name.clone())));
-        let entries = entries.collect::<Result<_, Error>>()?;
-        let names = leaves.into_iter().collect();
-        Ok(Self { graphs, names, entries, bodies: HashMap::new(), prefix: String::new() })
-    }
-
-    fn made(&self, pair: Pair) -> Result<Maker, ExportError> {
-        let [first, second] = [self.graphs[0].made(pair[0])?, self.graphs[1].made(pair[1])?];
-        Ok(match (first, second) {
-            (Made::Input, Made::Input) => Maker::Input,
-            (Made::Slab, Made::Slab) => Maker::Slab,
-            (
-                Made::Result { op, arguments, results },
-                Made::Result { op: other, arguments: a, results: r },
-            ) if op.name() == other.name() && arguments.len() == a.len() => Maker::Result {
-                ops: [op, other],
-                arguments: paired([arguments, a]),
-                results: paired([results, r]),
-            },
-            (Made::View { of, view }, Made::View { of: other, view: same }) if view == same => {
-                Maker::View { of: [of, other], view }
-            }
-            (
-                Made::Input | Made::Slab | Made::Result { .. } | Made::View { .. },
-                Made::Input | Made::Slab | Made::Result { .. } | Made::View { .. },
-            ) => {
-                let why = "it computes something else for another batch";
-                return Err(no_form("model", self.name_of(pair), why));
-            }
-        })
-    }
-
-    fn name_of(&self, pair: Pair) -> Option<String> {
-        self.graphs[0].name_of(pair[0])
-    }
-
-    pub(super) fn dtype(&self, pair: Pair) -> DType {
-        self.graphs[0].spec(pair[0]).dtype
-    }
-
-    /// The sizes of a value, as multiples of the batch where they depend on it.
-    pub(super) fn dims(&self, pair: Pair) -> Result<Vec<Dim>, ExportError> {
-        let [first, second] = [self.graphs[0].shape(pair[0]), self.graphs[1].shape(pair[1])];
-        let dims = first.dims().iter().zip(second.dims()).map(|(&a, &b)| {
-            let times = a / BATCHES[0];
-            match a == b {
-                true => Some(Dim::Fixed(a)),
-                false => (a == times * BATCHES[0] && b == times * BATCHES[1]).then_some(Dim::Batch(times)),
-            }
-        });
-        let all: Option<Vec<Dim>> = dims.collect();
-        all.filter(|_| first.rank() == second.rank()).ok_or_else(|| {
-            no_form("model", self.name_of(pair), format!("its shape {first} is no multiple of the batch"))
-        })
-    }
-}
 
 /// What two values broadcast to, axis by axis from the last; `None` where they do not.
 fn broadcast(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
@@ -183,11 +70,7 @@ impl Lowering<'_> {
             Maker::Result { ops, arguments, .. } => {
                 let matrices = match ops[0].body() {
                     Body::Pointwise(_) => 0,
-                    Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_)
-                        if super::ops::multiplies(&ops[0]) =>
-                    {
-                        2
-                    }
+                    Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) if multiplies(&ops[0]) => 2,
                     Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => return Ok(arguments.clone()),
                 };
                 unstretched(level, arguments, &level.dims(pair)?, matrices)
@@ -214,7 +97,8 @@ impl Lowering<'_> {
                 let op = &ops[0];
                 let wish = format!("{}{}", level.prefix, own.clone().unwrap_or_else(|| op.name().to_owned()));
                 let at = results.iter().position(|r| r[0] == pair[0]).unwrap_or(0);
-                if let Some(written) = self.op(level, op.as_ref(), (&inputs, needs), (&results, at), &wish)? {
+                let mut operators = Operators { w: &mut self.w, level: &*level };
+                if let Some(written) = operators.op(op.as_ref(), (&inputs, needs), (&results, at), &wish)? {
                     for (result, name) in results.iter().zip(&written) {
                         level.names.insert(result[0], name.clone());
                     }

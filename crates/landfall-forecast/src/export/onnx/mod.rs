@@ -1,19 +1,23 @@
 //! A run's forecaster as an ONNX model.
 
+mod level;
 mod lower;
 mod ops;
 mod pointwise;
 mod proto;
 mod writer;
 
-use self::lower::{BATCHES, Level, Lowering, Pair};
+use self::level::{BATCHES, Level, Pair};
+use self::lower::Lowering;
 use self::proto::{Model, OperatorSet, Property};
 use self::writer::{Writer, value_info};
-use super::ExportError;
+use super::error::ExportError;
 use super::forecaster::{Built, Forecasting, Port};
 use crate::files::create;
 use crate::models::Predicts;
+use crate::nn::Family;
 use crate::run::{Data, HalfWidths, Run, Weights};
+use crate::train::Loss;
 use prost::Message;
 use std::path::Path;
 use std::rc::Rc;
@@ -74,7 +78,7 @@ pub fn onnx(
     if path.exists() {
         return Err(ExportError::Exists(path.to_owned()));
     }
-    super::expressible(&run)?;
+    expressible(&run)?;
     let forecasting = Forecasting::open(run, weights, widths)?;
     let (model, summary) = model(&forecasting)?;
     if summary.bytes > LIMIT {
@@ -188,4 +192,13 @@ fn properties(forecasting: &Forecasting) -> Vec<(String, String)> {
         }
     }
     all.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// Refuses what no output of a model can say.
+fn expressible(run: &Run) -> Result<(), ExportError> {
+    let counts = matches!(run.resolved().training.loss, Loss::Distribution(Family::NegativeBinomial, _));
+    if counts && run.forecaster().is_some_and(|f| f.share != 1.0) {
+        return Err(ExportError::Averaged { path: run.path().to_owned() });
+    }
+    Ok(())
 }

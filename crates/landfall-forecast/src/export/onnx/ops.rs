@@ -1,10 +1,10 @@
 //! The ONNX form of each op that has one; ops that are composed of others need none of their own.
 
-use super::super::ExportError;
-use super::lower::{Level, Lowering, Pair, no_form};
+use super::level::{Level, Pair};
 use super::pointwise;
 use super::proto::Attribute;
-use super::writer::data_type;
+use super::writer::{Dim, Writer, data_type};
+use crate::export::error::{ExportError, no_form};
 use landfall::DType;
 use landfall::codegen::Expression;
 use landfall::ops::{self, AttributeValue, Body, Op, attributes};
@@ -20,7 +20,13 @@ fn attribute(op: &dyn Op, name: &str) -> Option<AttributeValue> {
     op.attribute(op.declared().iter().position(|a| a.name == name)?)
 }
 
-impl Lowering<'_> {
+/// Writes the ops of a graph.
+pub(super) struct Operators<'a> {
+    pub(super) w: &'a mut Writer,
+    pub(super) level: &'a Level,
+}
+
+impl Operators<'_> {
     /// Writes an op as operators of ONNX; the names of its results, or `None` where it is to be written as its body. `inputs`
     /// are the names and values of what it is given, `results` its results and which of them is wanted.
     ///
@@ -28,7 +34,6 @@ impl Lowering<'_> {
     /// An op that has no ONNX form and no body.
     pub(super) fn op(
         &mut self,
-        level: &Level,
         op: &dyn Op,
         inputs: (&[String], &[Pair]),
         results: (&[Pair], usize),
@@ -36,7 +41,7 @@ impl Lowering<'_> {
     ) -> Result<Option<Vec<String>>, ExportError> {
         let (names, values) = inputs;
         let refs: Vec<&str> = names.iter().map(String::as_str).collect();
-        let out = level.dtype(results.0[0]);
+        let out = self.level.dtype(results.0[0]);
         let axis = |axis: usize| vec![Attribute::int("axis", axis as i64)];
         let one = |name: String| Ok(Some(vec![name]));
         if attributes::<ops::Copy>(op).is_ok() {
@@ -54,7 +59,7 @@ impl Lowering<'_> {
                 .fold(product, |sum, add| self.w.node("Add", &[&sum, add], Vec::new(), wish)));
         }
         if attributes::<ops::Reduce>(op).is_ok() {
-            return self.reduce(level, op, (names, values), out, wish).map(|name| Some(vec![name]));
+            return self.reduce(op, (names, values), out, wish).map(|name| Some(vec![name]));
         }
         if let Ok(softmax) = attributes::<ops::Softmax>(op) {
             return one(self.w.node("Softmax", &refs, axis(softmax.axis), wish));
@@ -77,7 +82,7 @@ impl Lowering<'_> {
             return one(self.w.node(operator, &refs, axis(gather.axis), wish));
         }
         if let Ok(sort) = attributes::<ops::Sort>(op) {
-            let super::writer::Dim::Fixed(size) = level.dims(values[0])?[sort.axis] else {
+            let Dim::Fixed(size) = self.level.dims(values[0])?[sort.axis] else {
                 return Err(no_form("sort", None, "it sorts along the batch"));
             };
             let count = self.w.list(&[size as i64]);
@@ -90,13 +95,13 @@ impl Lowering<'_> {
         let Body::Pointwise(build) = op.body() else { return Ok(None) };
         let expression = Expression::new(|e| build(op, e));
         let arguments: Vec<(String, DType)> =
-            names.iter().cloned().zip(values.iter().map(|&v| level.dtype(v))).collect();
-        let name = pointwise::expression(&mut self.w, &expression, &arguments, out, wish, op.name())?;
+            names.iter().cloned().zip(values.iter().map(|&v| self.level.dtype(v))).collect();
+        let name = pointwise::expression(self.w, &expression, &arguments, out, wish, op.name())?;
         if !arguments.is_empty() {
             return one(name);
         }
         // Without arguments it is one number everywhere.
-        let dims = level.dims(results.0[0])?;
+        let dims = self.level.dims(results.0[0])?;
         if dims.is_empty() {
             return one(name);
         }
@@ -107,7 +112,6 @@ impl Lowering<'_> {
     /// A reduction; of integers whose sum is wider, of those cast.
     fn reduce(
         &mut self,
-        level: &Level,
         op: &dyn Op,
         (names, values): (&[String], &[Pair]),
         out: DType,
@@ -129,7 +133,7 @@ impl Lowering<'_> {
             return Err(no_form("reduce", None, "its axes are not known"));
         };
         let mut x = names[0].clone();
-        if level.dtype(values[0]) != out {
+        if self.level.dtype(values[0]) != out {
             let to = vec![Attribute::int("to", i64::from(data_type(out)))];
             x = self.w.node("Cast", &[&x], to, wish);
         }

@@ -1,9 +1,8 @@
 //! Pointwise ops: the steps of an op's expression, one ONNX operator or a few for each.
 
-use super::super::ExportError;
-use super::lower::no_form;
 use super::proto::Attribute;
 use super::writer::{Writer, data_type};
+use crate::export::error::{ExportError, no_form};
 use landfall::DType;
 use landfall::codegen::{Binary, Expression, Reg, Step, Unary};
 

@@ -3,7 +3,7 @@
 use super::super::collect::{Collected, Errors};
 use super::super::page::Page;
 use super::super::svg::{Bars, Line, LineChart, date_ticks, digits, row_ticks, shortened};
-use super::{BASELINES, SIZE};
+use super::style::{BASELINES, SIZE};
 use crate::data::WindowedPanel;
 use crate::run::{ColumnRecord, EvaluationRecord};
 

@@ -4,7 +4,7 @@ use super::super::collect::{Collected, Pair, Shown};
 use super::super::page::Page;
 use super::super::style;
 use super::super::svg::{Line, LineChart, date_ticks, digits, row_ticks, shortened};
-use super::{BASELINES, SIZE, WIDE};
+use super::style::{BASELINES, SIZE, WIDE};
 use crate::data::{Series, WindowedPanel};
 use crate::run::{Forecast, Run};
 use chrono::NaiveDateTime;

@@ -3,7 +3,7 @@
 use super::super::curves::Curves;
 use super::super::page::Page;
 use super::super::svg::{Line, LineChart, digits, row_ticks};
-use super::SIZE;
+use super::style::SIZE;
 use crate::run::Run;
 
 /// Values of so wide a range are shown by their logarithm.

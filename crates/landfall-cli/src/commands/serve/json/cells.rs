@@ -1,7 +1,7 @@
 //! The cells of a column.
 
-use super::Parser;
-use crate::commands::serve::request::Role;
+use super::parser::Parser;
+use crate::commands::serve::columns::Role;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 

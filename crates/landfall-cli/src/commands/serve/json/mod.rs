@@ -2,14 +2,15 @@
 //! grows with the text and with nothing else.
 
 mod cells;
+mod parser;
 
 pub(super) use self::cells::Cells;
 use self::cells::{List, One, shown};
-use super::answer::Refusal;
-use super::request::{Columns, Role, too_many};
+pub(super) use self::parser::Parser;
+use super::answer::{Refusal, too_many};
+use super::columns::{Columns, Role};
 use hyper::StatusCode;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use std::cell::{Cell, RefCell};
 use std::fmt;
 
 /// Cells that any request may have, however short its text is.
@@ -18,19 +19,6 @@ const FEW_CELLS: usize = 1 << 20;
 const LONGEST_NAME: usize = 1024;
 /// Names that are not read, to be shown where one is missing.
 const SHOWN: usize = 20;
-
-/// How a body is read.
-pub(super) struct Parser<'a> {
-    history: &'a Columns,
-    /// Of the rows after a history; none where nothing is known in advance.
-    future: Option<&'a Columns>,
-    /// Histories, at most.
-    most: usize,
-    /// Cells that further tables may have.
-    cells: Cell<usize>,
-    /// What is wrong with the data of a body whose JSON is right.
-    refusal: RefCell<Option<Refusal>>,
-}
 
 /// One history.
 #[derive(Default)]
@@ -57,11 +45,7 @@ pub(super) struct Column {
     pub(super) cells: Cells,
 }
 
-impl<'a> Parser<'a> {
-    pub(super) fn new(history: &'a Columns, future: Option<&'a Columns>, most: usize) -> Self {
-        Self { history, future, most, cells: Cell::new(0), refusal: RefCell::new(None) }
-    }
-
+impl Parser<'_> {
     /// The histories of a body.
     pub(super) fn read(self, body: &[u8]) -> Result<Vec<History>, Refusal> {
         // A list has a comma for each.
@@ -76,27 +60,6 @@ impl<'a> Parser<'a> {
                 Refusal::new(StatusCode::BAD_REQUEST, text)
             })
         })
-    }
-
-    /// Ends the reading with a refusal.
-    fn end<E: Error>(&self, refusal: Refusal) -> E {
-        self.refusal.replace(Some(refusal));
-        E::custom("refused")
-    }
-
-    /// Ends the reading: the JSON is right, and its data is not.
-    fn wrong<E: Error>(&self, text: impl Into<String>) -> E {
-        self.end(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, text))
-    }
-
-    /// Takes the memory of further cells.
-    fn spend<E: Error>(&self, cells: usize) -> Result<(), E> {
-        let left = self.cells.get().checked_sub(cells).ok_or_else(|| {
-            let text = "the request has far more missing cells than others, rows times columns; give its columns as lists, or fewer rows";
-            self.end(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text))
-        })?;
-        self.cells.set(left);
-        Ok(())
     }
 }
 

@@ -1,0 +1,32 @@
+//! How the values of flags are read that are no settings.
+
+use landfall_forecast::backtesting::Refit;
+use landfall_forecast::run::{SETTINGS, Settings, Weights};
+
+pub(super) fn refit(text: &str) -> Result<Refit, String> {
+    match text {
+        "never" => Ok(Refit::Never),
+        "always" => Ok(Refit::Every(1)),
+        n => match n.parse() {
+            Ok(n @ 1..) => Ok(Refit::Every(n)),
+            Ok(_) | Err(_) => Err("give never, always, or a number of origins from 1 on".to_owned()),
+        },
+    }
+}
+
+/// A decimal mark, as the setting of that name takes it.
+pub(super) fn decimal(text: &str) -> Result<char, String> {
+    let mut settings = Settings::default();
+    let setting = SETTINGS.iter().find(|setting| setting.name == "decimal");
+    setting.map_or(Ok(()), |setting| setting.check(text))?;
+    settings.set("decimal", &[text.to_owned()])?;
+    settings.decimal.ok_or_else(|| "give . or ,".to_owned())
+}
+
+pub(super) fn weights(text: &str) -> Result<Weights, String> {
+    match text {
+        "best" => Ok(Weights::Best),
+        "last" => Ok(Weights::Last),
+        _ => Err("choose best or last".to_owned()),
+    }
+}

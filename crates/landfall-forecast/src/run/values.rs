@@ -1,0 +1,94 @@
+//! Types of settings that are a run's own.
+
+use super::near_names::{meant, quoted};
+use crate::data::Scaler;
+use serde::de::DeserializeOwned;
+use serde::de::value::{Error as ValueError, StrDeserializer};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Mean and standard deviation of each column of a series, fit on its training rows. A run writes one for each series,
+/// for evaluations and forecasts; a new run fits its own.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScalerTable {
+    /// Name of the series.
+    pub series: String,
+    /// Means.
+    pub mean: Vec<f64>,
+    /// Population standard deviations.
+    pub std: Vec<f64>,
+    /// Which columns had one value in the training rows; empty for none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constant: Vec<bool>,
+    /// Whether the series was too short for the run's windows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub short: bool,
+}
+
+impl ScalerTable {
+    /// That of a series.
+    #[must_use]
+    pub fn new(series: &str, scaler: &Scaler, short: bool) -> Self {
+        let constant: Vec<bool> = (0..scaler.channels()).map(|column| scaler.is_constant(column)).collect();
+        Self {
+            series: series.to_owned(),
+            mean: scaler.mean().to_vec(),
+            std: scaler.std().to_vec(),
+            constant: if constant.contains(&true) { constant } else { Vec::new() },
+            short,
+        }
+    }
+}
+
+/// Files of data: in a configuration a path, or a list of paths.
+pub type Files = OneOrMore<PathBuf>;
+
+/// Names of columns: in a configuration a name, or a list of names.
+pub type Names = OneOrMore<String>;
+
+/// In a configuration one value, or a list of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written<T>", into = "Written<T>")]
+#[serde(bound(serialize = "T: Serialize + Clone", deserialize = "T: Deserialize<'de>"))]
+pub struct OneOrMore<T>(pub Vec<T>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, expecting = "one value, or a list of them")]
+enum Written<T> {
+    One(T),
+    More(Vec<T>),
+}
+
+impl<T> From<Written<T>> for OneOrMore<T> {
+    fn from(written: Written<T>) -> Self {
+        match written {
+            Written::One(value) => Self(vec![value]),
+            Written::More(values) => Self(values),
+        }
+    }
+}
+
+impl<T> From<OneOrMore<T>> for Written<T> {
+    fn from(OneOrMore(mut values): OneOrMore<T>) -> Self {
+        match (values.pop(), values.is_empty()) {
+            (Some(value), true) => Self::One(value),
+            (last, _) => Self::More(values.into_iter().chain(last).collect()),
+        }
+    }
+}
+
+/// A setting's value by the name that it has in a file, in letters of any case.
+///
+/// # Errors
+/// The names that there are.
+pub fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
+    let read = |name: &str| T::deserialize(StrDeserializer::<ValueError>::new(name));
+    read(name).or_else(|why| {
+        read(&name.to_lowercase()).map_err(|_| {
+            let text = why.to_string();
+            let known = text.split_once("expected ").map_or(text.as_str(), |(_, known)| known);
+            format!("{}choose {}", meant(name, &quoted(known)), known.replace('`', ""))
+        })
+    })
+}
