@@ -14,6 +14,7 @@ mod revin;
 mod tide;
 mod tsmixer;
 mod window_regressor;
+pub mod zero_shot;
 
 pub use columns::{Columns, Inputs};
 pub use cross_asset::{CrossAsset, CrossAssetConfig};
