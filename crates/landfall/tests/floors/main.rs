@@ -65,6 +65,7 @@ const UPPER: [(&str, &[&str], &[&str]); 5] = [
     (
         "landfall-forecast",
         &[
+            "zero_shot",
             "pretrained",
             "choice",
             "run",
