@@ -44,7 +44,10 @@ fn a_stopped_pretraining_goes_on_to_the_same_bytes() {
     let verdict = pretraining(small(), &whole).run(|_| false, |p| points.push(*p)).expect("a run");
     assert_eq!((verdict, points.len()), (Verdict::Complete, 3));
     assert_eq!(curve(&whole), points);
-    assert!(points.iter().all(|p| p.loss.is_finite() && p.validation.is_finite() && p.loss > 0.0), "{points:?}");
+    assert!(
+        points.iter().all(|p| p.loss.is_finite() && p.validation.is_finite() && p.loss > 0.0),
+        "{points:?}"
+    );
 
     let mut first = pretraining(small(), &broken);
     // Asked after each look, so at the first one.
@@ -76,11 +79,14 @@ fn a_stopped_pretraining_goes_on_to_the_same_bytes() {
 
 #[test]
 fn the_loss_falls() {
-    let place = tempfile::tempdir().expect("a folder");
-    let mut recipe = Recipe { steps: 240, ..small() };
-    recipe.validation.every = 80;
-    let mut points = Vec::new();
-    pretraining(recipe, place.path()).run(|_| false, |p| points.push(*p)).expect("a run");
-    let (first, last) = (points[0], points[2]);
-    assert!(last.validation < 0.97 * first.validation && last.loss < first.loss, "{points:?}");
+    for dtype in ["f32", "bf16"] {
+        let place = tempfile::tempdir().expect("a folder");
+        let mut recipe = Recipe { steps: 240, ..small() };
+        recipe.validation.every = 80;
+        recipe.optimizer.dtype = dtype.to_owned();
+        let mut points = Vec::new();
+        pretraining(recipe, place.path()).run(|_| false, |p| points.push(*p)).expect("a run");
+        let (first, last) = (points[0], points[2]);
+        assert!(last.validation < 0.97 * first.validation && last.loss < first.loss, "{dtype}: {points:?}");
+    }
 }

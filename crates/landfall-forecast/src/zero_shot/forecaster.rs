@@ -25,8 +25,8 @@ type Sizes = (usize, usize, usize);
 /// Forecasts series with pretrained weights, on the processor or a GPU, in f32.
 ///
 /// A context's values are centred and scaled in f64 before, so that the results do not depend on units. Of a constant all quantiles
-/// are the constant; of series without negative values none is negative. Beyond the rows of a pass the medians become context of the next pass, and
-/// to the variance of its rows that of the rows before it is added.
+/// are the constant; of series without negative values none is negative. Beyond the rows of a pass the medians become context of
+/// the next pass, and to the variance of its rows that of the rows before it is added.
 #[derive(Debug)]
 pub struct Forecaster {
     engine: Engine,
@@ -64,8 +64,8 @@ impl Forecaster {
         Ok(Self { engine: engine.clone(), network, state, programs: HashMap::new() })
     }
 
-    /// Forecasts each series, which is given by its rows, oldest first, NaN where a value is missing: `horizon` rows of quantiles at [`LEVELS`], in the
-    /// series' units. Of a longer series the last rows are used, as many as the network's context.
+    /// Forecasts each series, which is given by its rows, oldest first, NaN where a value is missing: `horizon` rows of quantiles at
+    /// [`LEVELS`], in the series' units. Of a longer series the last rows are used, as many as the network's context.
     ///
     /// # Errors
     /// [`ZeroShotError::Horizon`] for no rows or more than [`MOST_ROWS`]; [`ZeroShotError::Empty`] for a series without a value,

@@ -133,8 +133,8 @@ impl Pretraining {
         Ok(self.trainer.position()?)
     }
 
-    /// Trains until all steps are done, or until `stop`, which is asked between steps with the time that this call has taken. `each` is told every point of
-    /// the curve; a checkpoint is written then.
+    /// Trains until all steps are done, or until `stop` says so, which is asked between steps with the time that this call has taken.
+    /// `each` is told every point of the curve; a checkpoint is written then.
     ///
     /// # Errors
     /// A step that is not finite; a file that cannot be written; a device fault.

@@ -1,11 +1,13 @@
 //! What a step trains on: random crops of series, cut on the device, and the loss of their forecasts.
 
-use super::{LEVELS, Seen, ZeroShot, scaled};
+use super::network::ZeroShot;
+use super::scaling::scaled;
+use super::sizes::{LEVELS, Seen};
 use crate::nn::{Context, Mode};
 use landfall::{All, DType, Error, Graph, Keep, Rule, Spec, Value, ops};
 use serde::{Deserialize, Serialize};
 
-/// Crops of like length: of a batch, so many have contexts of `shortest..=context` known rows at most, and are forecast `horizon` rows ahead.
+/// Crops of like length: so many of a batch have a context of `shortest..=context` rows, and are forecast `horizon` rows ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lengths {
@@ -47,9 +49,8 @@ impl Crops {
     /// rows of the quantile loss `max(τ·d, (τ − 1)·d)`, `d` the scaled target less the forecast, over all levels
     /// (Koenker & Bassett 1978).
     ///
-    /// The series of a batch are cut one after another by [`Crops::lengths`]. A crop begins at a random row; its context has a random number
-    /// of rows, uniform in the logarithm; rows before that, and those that are hidden at random, are missing to the network.
-    /// All draws are of the step's random numbers, so a step that is repeated is the same.
+    /// The series of a batch are cut one after another by [`Crops::lengths`]. A crop begins at a random row; its context has a random
+    /// number of rows, uniform in the logarithm; rows before that, and those that are hidden at random, are missing to the network. All draws are of the step's random numbers, so a step that is repeated is the same.
     ///
     /// # Errors
     /// Lengths whose windows are not the batch, or that are longer than the series; a pass that is no training.

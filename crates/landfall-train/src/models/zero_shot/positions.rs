@@ -1,6 +1,6 @@
 //! Rotary positions and the mask of tokens, which enter attention by the features of queries and keys.
 
-use super::{Seen, ZeroShotConfig};
+use super::sizes::{Seen, ZeroShotConfig};
 use landfall::{DType, Error, Graph, Value};
 
 /// Base of the angles: the slowest feature turns once in some 6,000 patches.

@@ -1,6 +1,6 @@
 use super::*;
-use crate::nn::Mode;
-use landfall::{DType, Engine, HostTensor, Program, State};
+use crate::nn::{Context, Mode};
+use landfall::{DType, Engine, Graph, Program, State};
 
 fn small() -> ZeroShotConfig {
     ZeroShotConfig { patch: 4, context: 32, horizon: 8, width: 24, layers: 2, heads: 3 }
@@ -99,5 +99,4 @@ fn sizes_that_do_not_fit_are_refused() {
     assert_eq!(told(|c| c.horizon = 9), "horizon is 9; it must be a multiple of the patch, 4 rows");
     assert!(told(|c| c.heads = 5).contains("width is 24, heads is 5"));
     assert!(told(|c| c.layers = 0).contains("layers is 0"));
-    assert!(HostTensor::new(DType::F32, [1], vec![0.0]).is_ok());
 }
