@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Plan(Box<Plan>),
     /// Find the fastest GPU kernels for a training step (no hyperparameter search); train --tuned uses them.
     Tune(Box<Tune>),
+    /// Pretrain the forecaster of unknown series, on simulated ones, by a recipe.
+    Pretrain(Pretrain),
     /// Show what this machine can compute with: CPU, GPUs, libraries, and what is missing.
     Doctor(Doctor),
     /// Print a completion script for a shell: bash, zsh, fish, elvish or powershell.
@@ -98,6 +100,34 @@ pub(crate) struct Tune {
     #[arg(long)]
     pub(crate) again: bool,
     /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Pretrain {
+    /// Recipe [default: that of the weights that landfall ships].
+    #[arg(value_name = "RECIPE.toml")]
+    pub(crate) recipe: Option<PathBuf>,
+    /// Directory of the pretraining; one that is there goes on.
+    #[arg(long, value_name = "DIR", default_value = "runs/zero-shot")]
+    pub(crate) out: PathBuf,
+    /// Steps, in place of the recipe's.
+    #[arg(long, value_name = "N")]
+    pub(crate) steps: Option<usize>,
+    /// Seed of initial values, order and crops, in place of the recipe's.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Stop after so many seconds, with a checkpoint.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) time_limit: Option<u64>,
+    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
+    #[arg(long, value_parser = Device::computing, default_value = "auto")]
+    pub(crate) device: Device,
+    /// CPU threads, of which the simulator takes all.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Print one JSON object as the last line.
     #[arg(long)]
     pub(crate) json: bool,
 }

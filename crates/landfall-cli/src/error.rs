@@ -5,6 +5,7 @@ use landfall_forecast::ForecastError;
 use landfall_forecast::export::ExportError;
 use landfall_forecast::pretrained::PretrainedError;
 use landfall_forecast::run::{RunError, SettingsError};
+use landfall_forecast::zero_shot::ZeroShotError;
 use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::DataError;
 use landfall_train::ranks::LaunchError;
@@ -18,6 +19,8 @@ use std::path::{Path, PathBuf};
 pub enum CliError {
     #[error("{}", worded(.0))]
     Forecast(ForecastError),
+    #[error(transparent)]
+    ZeroShot(#[from] ZeroShotError),
     #[error(transparent)]
     Launch(#[from] LaunchError),
     #[error(transparent)]
@@ -86,8 +89,10 @@ impl CliError {
                     2
                 }
             }
+            Self::ZeroShot(ZeroShotError::Engine(_)) => 1,
             Self::OfRun { code, .. } => *code,
             Self::Launch(_)
+            | Self::ZeroShot(_)
             | Self::Export(_)
             | Self::Flags { .. }
             | Self::FlagsOf { .. }

@@ -49,6 +49,7 @@ fn run(args: &Args) -> u8 {
         Command::Export(export) => commands::export::run(export).map(|()| 0),
         Command::Plan(plan) => commands::plan::run(plan).map(|()| 0),
         Command::Tune(tune) => commands::tune::run(tune).map(|()| 0),
+        Command::Pretrain(pretrain) => commands::pretrain::run(pretrain),
         Command::Doctor(doctor) => commands::doctor::run(doctor).map(|()| 0),
         Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -9,6 +9,7 @@
 //!  run         settings, a run's folder, training and choice, forecasts, intervals
 //!  choice      candidates, folds and what they tell
 //!  pretrained  weights of other projects
+//!  zero_shot   a forecaster of unknown series, and its pretraining
 //! ```
 //!
 //! A module imports from lower lines, from [`landfall_train`] and from [`landfall_data`].
@@ -24,6 +25,7 @@ pub mod pretrained;
 pub mod report;
 pub mod run;
 pub mod training;
+pub mod zero_shot;
 
 pub use error::ForecastError;
 

@@ -10,6 +10,7 @@ mod kept_intervals;
 pub(crate) mod plan;
 pub(crate) mod predict;
 mod predictions;
+pub(crate) mod pretrain;
 pub(crate) mod report;
 pub(crate) mod seeds;
 pub(crate) mod serve;

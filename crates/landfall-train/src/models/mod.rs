@@ -18,6 +18,7 @@ mod sizes;
 mod tide;
 mod tsmixer;
 mod window_regressor;
+pub mod zero_shot;
 
 use columns::windows;
 pub use columns::{Columns, Inputs};

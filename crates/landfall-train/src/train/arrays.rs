@@ -1,6 +1,6 @@
 //! Samples in memory: named arrays of any rank and dtype, with one row for each sample.
 
-use landfall::{DType, Element, Error, Graph, Program, Rule, Shape, Spec, State, StateSpec, Value};
+use landfall::{DType, Element, Error, Graph, Program, Rule, Shape, Slab, Spec, State, StateSpec, Value};
 use std::fmt::Debug;
 use std::panic::Location;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl Arrays {
             let of_dtype = self.list.iter().filter(|(_, c)| c.spec().dtype == dtype);
             let entries: Vec<_> = of_dtype.map(|(n, c)| (entry(n), c.spec().shape)).collect();
             if !entries.is_empty() {
-                spec.add_constant(&format!("data.{dtype}"), dtype, &entries)?;
+                spec.add_constant(&slab_of(dtype), dtype, &entries)?;
             }
         }
         Ok(())
@@ -158,6 +158,33 @@ impl Arrays {
     /// Writes all arrays into a state.
     pub(super) fn write(&self, state: &mut State) -> Result<(), Error> {
         self.list.iter().try_for_each(|(name, c)| c.write_state(state, &entry(name)))
+    }
+
+    /// Writes all arrays over those that a state was made with.
+    ///
+    /// # Errors
+    /// Another set of names ([`Error::NoBinding`]), another dtype or shape ([`Error::HostData`]); nothing is written then.
+    pub(super) fn rewrite(&self, state: &mut State) -> Result<(), Error> {
+        let own = |slab: &&Slab| DType::ALL.iter().any(|&dtype| slab.name == slab_of(dtype));
+        let slabs: Vec<&Slab> = state.spec().slabs().iter().filter(own).collect();
+        let entries = || slabs.iter().flat_map(|slab| slab.entries.iter().map(|e| (slab.dtype, e)));
+        let unknown =
+            |name: &str, known: String| Error::NoBinding { kind: "array", name: name.to_owned(), known };
+        for (name, column) in &self.list {
+            let Some((dtype, found)) = entries().find(|(_, e)| e.name == entry(name)) else {
+                let known: Vec<&str> = entries().map(|(_, e)| of_entry(&e.name)).collect();
+                return Err(unknown(name, known.join(", ")));
+            };
+            let (expected, given) = (Spec::new(dtype, found.shape), column.spec());
+            if expected != given {
+                return Err(Error::HostData { what: format!("array {name}"), expected, given });
+            }
+        }
+        if let Some((_, absent)) = entries().find(|(_, e)| !self.list.iter().any(|(n, _)| entry(n) == e.name))
+        {
+            return Err(unknown(of_entry(&absent.name), self.names()));
+        }
+        self.write(state)
     }
 
     /// Writes a batch of rows to the inputs of a program.
@@ -186,6 +213,16 @@ impl Arrays {
 /// The entry of an array in the state.
 fn entry(name: &str) -> String {
     format!("data.{name}")
+}
+
+/// The array of an entry.
+fn of_entry(entry: &str) -> &str {
+    entry.strip_prefix("data.").unwrap_or(entry)
+}
+
+/// The slab of the arrays of a dtype.
+fn slab_of(dtype: DType) -> String {
+    format!("data.{dtype}")
 }
 
 /// A batch in a graph: each array with `batch` rows.

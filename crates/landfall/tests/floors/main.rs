@@ -67,6 +67,7 @@ const UPPER: [(&str, &[&str], &[&str]); 5] = [
     (
         "landfall-forecast",
         &[
+            "zero_shot",
             "pretrained",
             "choice",
             "run",

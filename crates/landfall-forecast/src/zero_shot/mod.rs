@@ -1,0 +1,13 @@
+//! A forecaster of unknown series: its pretraining on simulated ones, its weights, and forecasts with them.
+
+mod error;
+mod forecaster;
+mod pretraining;
+mod recipe;
+mod weights;
+
+pub use error::ZeroShotError;
+pub use forecaster::{Forecaster, MOST_ROWS};
+pub use pretraining::{Point, Pretraining, Verdict};
+pub use recipe::{Optimizer, Recipe, Simulation, Validation};
+pub use weights::Weights;

@@ -1,0 +1,15 @@
+//! A forecaster of series that it was not trained on: a transformer over patches of a scaled context, pretrained on simulated series.
+
+mod crops;
+mod network;
+mod positions;
+mod scaling;
+mod sizes;
+
+pub use crops::{Crops, Lengths};
+pub use network::ZeroShot;
+pub use scaling::{Scaled, scaled};
+pub use sizes::{LEVELS, Seen, ZeroShotConfig};
+
+#[cfg(test)]
+mod tests;
