@@ -5,7 +5,17 @@ use std::path::{Path, PathBuf};
 
 /// Where the words of the project are: code, documentation, benches.
 const PLACES: &[&str] = &[
-    "crates", "docs", "bench", "examples", "python", "xtask", "README.md", "CONTRIBUTING.md", "SECURITY.md", ".ci", ".github",
+    "crates",
+    "docs",
+    "bench",
+    "examples",
+    "python",
+    "xtask",
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    ".ci",
+    ".github",
 ];
 /// Kinds of files that people read.
 const KINDS: &[&str] = &["rs", "cu", "md", "py", "sh", "toml"];

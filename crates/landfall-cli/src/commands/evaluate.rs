@@ -10,8 +10,8 @@ use landfall_forecast::run::{
     run_source, window_forecasts,
 };
 use landfall_train::data::{
-    count,
-    Baseline, Metrics, Panel, QuantileScores, ReadOptions, Segment, Split, WindowedPanel, baseline, few,
+    Baseline, Metrics, Panel, QuantileScores, ReadOptions, Segment, Split, WindowedPanel, baseline, count,
+    few,
 };
 use landfall_train::train::Dataset;
 use serde::Serialize;
@@ -246,10 +246,18 @@ fn print(name: &str, r: &EvaluationRecord, units: &str, json: bool) -> Result<()
     };
     let heads = METRICS.iter().filter(|_| r.metrics.is_some());
     let mut rows = vec![[name, "MSE", "MAE"].iter().chain(heads).map(|&head| head.to_owned()).collect()];
-    rows.push(row(format!("{}, {}, {units}", r.split, count(r.windows, "window")), r.mse, r.mae, r.metrics.as_ref()));
+    rows.push(row(
+        format!("{}, {}, {units}", r.split, count(r.windows, "window")),
+        r.mse,
+        r.mae,
+        r.metrics.as_ref(),
+    ));
     if let (Some(mse), Some(mae)) = (r.mse_drop_last, r.mae_drop_last) {
-        let name =
-            format!("{}, {} without the last partial batch, {units}", r.split, count(r.windows_drop_last, "window"));
+        let name = format!(
+            "{}, {} without the last partial batch, {units}",
+            r.split,
+            count(r.windows_drop_last, "window")
+        );
         rows.push(row(name, mse, mae, None));
     }
     rows.extend(

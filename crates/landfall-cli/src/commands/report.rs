@@ -25,7 +25,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         Data::Series(panel) => {
             let summary = panel.summary();
             match run.dataset(panel.clone()) {
-                Err(why @ RunError::Untested { .. }) if args.interval.is_none() => untested(args, &run, panel, &why)?,
+                Err(why @ RunError::Untested { .. }) if args.interval.is_none() => {
+                    untested(args, &run, panel, &why)?
+                }
                 made => {
                     let (dataset, panel) = made?;
                     note_all(panel.left_out());
@@ -69,7 +71,8 @@ fn untested(args: &Args, run: &Run, panel: Panel, why: &RunError) -> Result<Repo
     let why = crate::wording::of_run(why);
     output::note(&why);
     let panel = run.untested(panel)?;
-    let placed = on_device(args.with.device, args.with.threads, |engine| run.predictor(engine, args.with.weights))?;
+    let placed =
+        on_device(args.with.device, args.with.threads, |engine| run.predictor(engine, args.with.weights))?;
     placed.note().iter().for_each(|device| output::note(device));
     let mut session = placed.made;
     let subject = Subject::Untested { panel: &panel, why: &why };

@@ -86,7 +86,12 @@ impl Said {
         let units =
             self.units.iter().map(|(unit, names)| of(&format!(" read without their `{unit}`"), names, ""));
         let commas = self.commas.then(|| "numbers have a decimal comma".to_owned());
-        self.numbered.iter().cloned().chain(left_out.into_iter().chain(units).flatten()).chain(commas).collect()
+        self.numbered
+            .iter()
+            .cloned()
+            .chain(left_out.into_iter().chain(units).flatten())
+            .chain(commas)
+            .collect()
     }
 }
 

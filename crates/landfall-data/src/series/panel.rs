@@ -126,7 +126,9 @@ impl Panel {
         if targets.is_empty() {
             return Err(DataError::Series(SeriesError::NoTarget));
         }
-        if let Some(name) = targets.iter().find(|t| !self.columns().contains(t) && self.found.texts.contains(t)) {
+        if let Some(name) =
+            targets.iter().find(|t| !self.columns().contains(t) && self.found.texts.contains(t))
+        {
             let (file, name) = (self.source(), name.clone());
             return Err(DataError::Series(SeriesError::TextTarget { file, name }));
         }

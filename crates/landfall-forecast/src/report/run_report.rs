@@ -97,7 +97,8 @@ impl Report {
             Subject::Untested { panel, why } => {
                 let collected = Collected::new(run, panel);
                 let future = future(run, session, panel, &collected)?;
-                Forecasts { run, panel, collected: &collected, future: &future, intervals: &[] }.ahead(&mut page);
+                Forecasts { run, panel, collected: &collected, future: &future, intervals: &[] }
+                    .ahead(&mut page);
                 page.heading(2, "How good it is");
                 page.paragraph("warn", why);
             }

@@ -222,14 +222,16 @@ impl Run {
         let n = &self.resolved.network;
         let scalers = self.need_scalers()?;
         let sizes = (n.context(), n.horizon());
-        let panel = WindowedPanel::with_scalers(panel, self.resolved.split, sizes, scalers).map_err(|why| match why {
-            DataError::Window(WindowError::TooShort { .. } | WindowError::AllTooShort { .. })
-                if self.resolved.is_default_recipe() =>
-            {
-                RunError::Untested { why }
-            }
-            why => why.into(),
-        })?;
+        let panel = WindowedPanel::with_scalers(panel, self.resolved.split, sizes, scalers).map_err(
+            |why| match why {
+                DataError::Window(WindowError::TooShort { .. } | WindowError::AllTooShort { .. })
+                    if self.resolved.is_default_recipe() =>
+                {
+                    RunError::Untested { why }
+                }
+                why => why.into(),
+            },
+        )?;
         Ok((Dataset::windowed(&panel)?, panel))
     }
 

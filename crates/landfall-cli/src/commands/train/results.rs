@@ -121,7 +121,8 @@ impl<'a> Results<'a> {
 
     /// The scores as a table's rows: the forecast first, then its network alone, then the baselines.
     fn rows(&self, name: &str, last: &EvaluationRecord) -> Vec<Vec<String>> {
-        let head = format!("{}, {}", count(last.windows, &format!("{} window", last.split)), self.resolved.units());
+        let head =
+            format!("{}, {}", count(last.windows, &format!("{} window", last.split)), self.resolved.units());
         let scored = last.metrics.is_some();
         let cells = |all: [String; 4]| all.into_iter().filter(move |_| scored);
         let mut rows = vec![[&head, "MSE", "MAE"].map(str::to_owned).to_vec()];

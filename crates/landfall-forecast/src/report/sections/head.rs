@@ -46,7 +46,10 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord) {
         }
     }
     if record.windows < FEW {
-        page.paragraph("warn", &format!("Test has {}: these errors may be chance.", count(record.windows, "window")));
+        page.paragraph(
+            "warn",
+            &format!("Test has {}: these errors may be chance.", count(record.windows, "window")),
+        );
     }
     let cells = |name: &str, mse: f64, mae: f64, metrics: Metrics| {
         let cell = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), digits);

@@ -72,7 +72,8 @@ impl Score {
 
     fn add(&mut self, other: Self) {
         for (kind, by) in other.caught {
-            by.into_iter().for_each(|(who, n)| *self.caught.entry(kind).or_default().entry(who).or_default() += n);
+            by.into_iter()
+                .for_each(|(who, n)| *self.caught.entry(kind).or_default().entry(who).or_default() += n);
         }
         self.missed.extend(other.missed);
         other.applied.into_iter().for_each(|(kind, ops)| self.applied.entry(kind).or_default().extend(ops));
@@ -494,7 +495,10 @@ fn all(engines: &[Engine]) -> Check {
     let queue = Mutex::new(table().into_iter());
     let scores = std::thread::scope(|scope| {
         let workers: Vec<_> = engines.iter().map(|e| scope.spawn(|| worker(e, &queue))).collect();
-        workers.into_iter().map(|w| w.join().map_err(|_| Failure("a worker panicked".to_owned()))?).collect::<Check<Vec<_>>>()
+        workers
+            .into_iter()
+            .map(|w| w.join().map_err(|_| Failure("a worker panicked".to_owned()))?)
+            .collect::<Check<Vec<_>>>()
     })?;
     let mut score = Score::default();
     scores.into_iter().for_each(|s| score.add(s));
