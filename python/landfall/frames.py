@@ -43,6 +43,12 @@ def read(
         raise _missing(date_column, "date_column", present)
     for column in columns:
         if column not in present:
+            if named_by == "known_future":
+                known = ", ".join(present)
+                raise MissingColumnError(
+                    f"no column `{column}`, which is known in advance; the frame has {known}. Add its values for the rows to "
+                    "forecast"
+                )
             raise _missing(column, named_by or ("columns" if len(columns) > targets else "target"), present)
     used = [name for name in (series_id, date_column, *columns) if name is not None]
     for name in used:

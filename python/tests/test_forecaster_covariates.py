@@ -216,7 +216,7 @@ def test_what_is_missing_is_said(library):
     refused(InvalidValueError, "futr_df: series `a` has 2024-01-11 01:00:00 where 2024-01-11 00:00:00 is", late)
     refused(InvalidValueError, "futr_df: it has no series `b`; it has a", ahead(names=("a",)))
     without = {k: v for k, v in ahead().items() if k != "event"}
-    refused(MissingColumnError, "no column `event`; the frame has unique_id, ds, price. Name the column by known_future=...", without)
+    refused(MissingColumnError, "no column `event`, which is known in advance; the frame has unique_id, ds, price. Add its values for the rows to forecast", without)
     unknown = {**ahead(), "event": ["parade"] * (2 * HORIZON)}
     refused(InvalidValueError, "^futr_df, row 0 .from 0.: column `event` has `parade`, which the run was not trained on; it knows fair, none, strike", unknown)
     holes = {**ahead(), "event": [None] + ["fair"] * (2 * HORIZON - 1)}

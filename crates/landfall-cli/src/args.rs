@@ -1,5 +1,7 @@
 //! The command line.
 
+#[cfg(test)]
+mod documents;
 pub(crate) mod headings;
 mod other_programs;
 mod serving;
@@ -17,6 +19,7 @@ use values::{decimal, weights};
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use landfall_forecast::run::{Device, Settings, Weights, named};
 use landfall_train::data::Segment;
+use landfall_train::data::generated::Parts;
 use std::path::PathBuf;
 
 /// Trains forecasters from a CSV, scores them, and forecasts.
@@ -51,6 +54,8 @@ pub(crate) enum Command {
     Plan(Box<Plan>),
     /// Find the fastest GPU kernels for a training step (no hyperparameter search); train --tuned uses them.
     Tune(Box<Tune>),
+    /// Write simulated series as a CSV, to test forecasters with.
+    Simulate(Simulate),
     /// Pretrain the forecaster of unknown series, on simulated ones, by a recipe.
     Pretrain(Pretrain),
     /// Show what this machine can compute with: CPU, GPUs, libraries, and what is missing.
@@ -102,6 +107,28 @@ pub(crate) struct Tune {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Simulate {
+    /// Number of series.
+    #[arg(long, value_name = "N", default_value = "100")]
+    pub(crate) count: u64,
+    /// Rows of each series.
+    #[arg(long, value_name = "N", default_value = "120")]
+    pub(crate) length: usize,
+    /// Frequency: yearly, quarterly, monthly, weekly, daily, business days, hourly, every 30 min or every 15 min.
+    #[arg(long, default_value = "monthly")]
+    pub(crate) frequency: String,
+    /// Seed of the series.
+    #[arg(long, default_value = "1")]
+    pub(crate) seed: u64,
+    /// Parts of the simulation: all, those named (trends,seasons), or all but those with a minus (-missing,-outliers).
+    #[arg(long, value_name = "P,P", default_value = "all", allow_hyphen_values = true)]
+    pub(crate) parts: Parts,
+    /// Write a new file instead of to standard output.
+    #[arg(long, value_name = "F.csv")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Group)]

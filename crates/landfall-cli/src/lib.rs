@@ -49,6 +49,7 @@ fn run(args: &Args) -> u8 {
         Command::Export(export) => commands::export::run(export).map(|()| 0),
         Command::Plan(plan) => commands::plan::run(plan).map(|()| 0),
         Command::Tune(tune) => commands::tune::run(tune).map(|()| 0),
+        Command::Simulate(simulate) => commands::simulate::run(simulate).map(|()| 0),
         Command::Pretrain(pretrain) => commands::pretrain::run(pretrain),
         Command::Doctor(doctor) => commands::doctor::run(doctor).map(|()| 0),
         Command::Completions { shell } => {
@@ -72,12 +73,34 @@ fn refused(e: &clap::Error, words: &[OsString]) -> u8 {
     }
     let text = e.to_string();
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
-    let said = lines.filter(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"));
+    // The advice to pass an argument as a value helps nobody here: no command takes values that begin with dashes.
+    let said = lines.filter(|l| {
+        !l.starts_with("Usage:") && !l.starts_with("For more information") && !l.starts_with("tip: to pass")
+    });
     let line = said.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
+    // What the parsers of numbers of the standard library say.
+    let line = line
+        .replace("invalid digit found in string", "give a whole number")
+        .replace("invalid float literal", "give a number");
     let line = line.strip_prefix("error: ").unwrap_or(&line).trim_end_matches('.');
     let data = misplaced(e, words).map_or_else(String::new, |file| format!("; give data as --data {file}"));
-    output::error(&format!("{line}{data}; --help lists what there is"));
+    let train = of_training(e, words)
+        .map_or_else(String::new, |flag| format!("; {flag} is set when a run is trained"));
+    output::error(&format!("{line}{data}{train}; --help lists what there is"));
     2
+}
+
+/// An argument of `train` that another command does not have.
+fn of_training<'e>(e: &'e clap::Error, words: &[OsString]) -> Option<&'e str> {
+    let Some(ContextValue::String(word)) = e.get(ContextKind::InvalidArg) else { return None };
+    let all = headings::command();
+    let name = word.strip_prefix("--")?.split('=').next()?;
+    let has = |command: &str| {
+        let arguments = all.find_subcommand(command).into_iter().flat_map(clap::Command::get_arguments);
+        arguments.into_iter().any(|argument| argument.get_long() == Some(name))
+    };
+    let command = words.get(1)?.to_str()?;
+    (all.find_subcommand(command).is_some() && has("train") && !has(command)).then_some(word.as_str())
 }
 
 /// A file of data that stands without its flag, in a command that has it.

@@ -135,7 +135,7 @@ fn names_and_combinations() {
         ),
         (
             "train --horizon ten",
-            "invalid value 'ten' for '--horizon <H>': invalid digit found in string; --help lists what there is",
+            "invalid value 'ten' for '--horizon <H>': give a whole number; --help lists what there is",
         ),
         (
             "train --data",
@@ -167,15 +167,13 @@ fn names_and_combinations() {
             "evaluate --model seasonal-naive --data d.csv --context 12 --horizon 8 --period 250",
             "a seasonal period of 250 needs as many rows of history, there are 240; choose 1 to 240",
         ),
-        (
-            "evaluate nowhere",
-            "nowhere is not a run directory: config.toml: No such file or directory (os error 2)",
-        ),
-        (
-            "forecast nowhere",
-            "nowhere is not a run directory: config.toml: No such file or directory (os error 2)",
-        ),
+        ("evaluate nowhere", "nowhere is not a run directory: there is nothing of this name"),
+        ("forecast nowhere", "nowhere is not a run directory: there is nothing of this name"),
         ("plan --batch 0", "--batch 0: it must be at least 1"),
+        (
+            "forecast nowhere --horizon 30",
+            "unexpected argument '--horizon' found; --horizon is set when a run is trained; --help lists what there is",
+        ),
     ] {
         assert_eq!(f.refused(words), text, "{words}");
     }
@@ -319,4 +317,16 @@ fn a_reader_that_goes_away_is_no_error() {
             "{words}"
         );
     }
+}
+
+#[test]
+fn columns_of_text_are_no_targets() {
+    let f = Folder::new();
+    let rows: String =
+        (0..60).map(|i| format!("2024-{:02}-{:02},{},sun\n", 1 + i / 28, 1 + i % 28, i * 7 % 13)).collect();
+    f.write("d.csv", format!("date,load,sky\n{rows}"));
+    assert_eq!(
+        f.refused("train --data d.csv --horizon 4 --target sky"),
+        "d.csv: column `sky` holds text, and what is forecast must be numbers; choose another column"
+    );
 }

@@ -71,8 +71,8 @@ fn columns_that_cannot_be_covariates_are_refused() {
         ),
         (
             "--data d.csv --target sales --known-future event",
-            "d.csv: no column of numbers `event`; choose from sales, promotion, weather, or give --categorical event if it holds \
-             names",
+            "d.csv: no column of numbers `event` is read (--columns chooses what is); choose from promotion, weather, or give \
+             --categorical event if it holds names",
         ),
         (
             "--data d.csv --target sales --categorical holiday",

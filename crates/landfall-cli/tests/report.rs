@@ -57,3 +57,26 @@ fn a_report_is_one_file_with_every_chart() {
     assert!(svg.starts_with("<svg xmlns=") && svg.contains("prefers-color-scheme:dark"), "{svg:.300}");
     assert_eq!(f.refused("report run --out r.html"), "r.html exists already; choose another file");
 }
+
+/// A run of too few rows to test anything is forecast by `train`'s word; its report shows that forecast and says why no errors are there.
+#[test]
+fn a_run_that_was_not_tested_is_reported() {
+    let f = Folder::new();
+    let rows: String =
+        (0..30).map(|i| format!("20{:02}-{:02}-01,{}\n", 20 + i / 12, 1 + i % 12, 50 + i % 12)).collect();
+    f.write("d.csv", format!("month,y\n{rows}"));
+    f.runs("train --data d.csv --horizon 12 --device cpu --threads 1 --max-steps 5 --out run");
+    let said = f.run("report run --out r.html").err;
+    assert!(said.contains("nothing of this data can be tested"), "{said}");
+    let html = f.read("r.html");
+    assert!(
+        html.contains("The whole series and its forecast")
+            && html.contains("nothing of this data can be tested"),
+        "{html:.500}"
+    );
+    let refused = f.refused("evaluate run");
+    assert!(
+        refused.starts_with("nothing of this data can be tested: ") && refused.contains("shorter horizon"),
+        "{refused}"
+    );
+}

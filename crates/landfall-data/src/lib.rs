@@ -86,3 +86,10 @@ pub use crate::windows::scalers::Scalers;
 pub use crate::windows::split::{Segments, Split, Validation};
 pub use crate::windows::window_forecast::WindowForecast;
 pub use crate::windows::windowed::{Member, Part, WindowedPanel};
+
+/// What the documents show in Rust is a test.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../docs/simulator.md")]
+    mod simulator {}
+}

@@ -31,9 +31,11 @@ pub use error::ForecastError;
 
 use landfall_train::{checkpoint, data, files, models, nn, train};
 
-/// The chapter of the tutorial is a test.
+/// What the documents show in Rust is a test.
 #[cfg(doctest)]
-mod tutorial {
+mod documents {
     #[doc = include_str!("../../../docs/tutorial/08-forecasting.md")]
     mod forecasting {}
+    #[doc = include_str!("../../../docs/pretraining.md")]
+    mod pretraining {}
 }

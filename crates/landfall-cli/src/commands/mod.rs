@@ -14,6 +14,7 @@ pub(crate) mod pretrain;
 pub(crate) mod report;
 pub(crate) mod seeds;
 pub(crate) mod serve;
+pub(crate) mod simulate;
 pub(crate) mod train;
 pub(crate) mod tune;
 

@@ -26,7 +26,7 @@ pub enum CovariateError {
         "{file}: column `{column}` is to be forecast, so that it cannot be a covariate too; leave it out of one of the lists"
     )]
     Target { file: String, column: String },
-    #[error("{file}: no column of numbers `{column}` among those that are read; choose from {}, name it in {} too if that is given, or give {} {column} if it holds names", list(.known), Setting("columns"), Setting("categorical"))]
+    #[error("{file}: no column of numbers `{column}` is read ({} chooses what is); choose from {}, or give {} {column} if it holds names", Setting("columns"), list(.known), Setting("categorical"))]
     Unknown { file: String, column: String, known: Vec<String> },
     #[error(
         "{file}: every column is a covariate, so that none is left to forecast; leave one out of {}, {} or {}",

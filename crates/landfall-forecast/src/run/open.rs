@@ -19,6 +19,7 @@ use crate::files::read_text;
 use crate::models::{ModelConfig, Predicts};
 use crate::train::{Dataset, Evaluation, Session, Target};
 use landfall::Engine;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// A run on disk.
@@ -75,7 +76,11 @@ impl Run {
         let file = path.join("config.toml");
         let not_a_run = |why: std::io::Error| RunError::NotARun {
             path: path.to_owned(),
-            why: format!("config.toml: {why}"),
+            why: match why.kind() {
+                ErrorKind::NotFound if path.exists() => "it has no config.toml".to_owned(),
+                ErrorKind::NotFound => "there is nothing of this name".to_owned(),
+                _ => format!("config.toml: {why}"),
+            },
         };
         let text = read_text(&file).map_err(not_a_run)?;
         let resolved = Settings::parse(&text, &file)?.resolve()?;

@@ -76,7 +76,8 @@ fn errors(path: &Path, steps: usize, records: &[EvaluationRecord], comparison: &
         }
     }
     for s in records.last().map_or(&[][..], |r| &r.baselines) {
-        let key = s.name.split(' ').next().unwrap_or(&s.name);
+        // The name without the period.
+        let key = s.name.split(" (").next().unwrap_or(&s.name).replace(' ', "-");
         let Metrics { rmse, mase, smape, r2 } = s.metrics;
         object[key] =
             json!({"mse": s.mse, "mae": s.mae, "rmse": rmse, "mase": mase, "smape": smape, "r2": r2});

@@ -16,13 +16,13 @@ pub enum ZeroShotError {
     #[error("the recipe does not fit: {0}")]
     Unfit(String),
     #[error(
-        "{} was begun with another recipe: its recipe.toml differs in {line}; give the recipe that it was begun with, or another --out",
+        "{} was begun with another recipe: its recipe.toml differs in {line}; give the recipe that it was begun with, or another directory",
         .run.display()
     )]
     OtherRecipe { run: PathBuf, line: String },
     #[error("cannot write {}: {why}; check the path and the room on its disk", .path.display())]
     Write { path: PathBuf, why: io::Error },
-    #[error("{} is not a curve of a pretraining: {why}; move it away, or give another --out", .path.display())]
+    #[error("{} is not a curve of a pretraining: {why}; move it away, or give another directory", .path.display())]
     Curve { path: PathBuf, why: String },
     #[error("{}: {why}; give the weights.safetensors that landfall pretrain wrote", .path.display())]
     Weights { path: PathBuf, why: String },

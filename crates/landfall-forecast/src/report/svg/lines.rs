@@ -272,4 +272,15 @@ mod tests {
         assert!(svg.contains(r#"<path class="line forecast" d="M62.0 210.0L426.0 33.1"/>"#), "{svg}");
         assert!(svg.contains("a&lt;b") && !svg.contains("http"), "{svg}");
     }
+
+    #[test]
+    fn the_name_of_an_axis_is_clear_of_its_labels() {
+        let points = vec![(0.0, 130_000.0), (10.0, 140_000.0)];
+        let line = Line { class: "forecast", name: String::new(), points, dots: false };
+        let chart = LineChart { size: (440.0, 250.0), lines: vec![line], ..LineChart::default() };
+        let (x, y) = chart.scales(20.0);
+        let longest = chart.labels(&y).iter().map(|(_, label)| label.len()).max().expect("labels");
+        // A digit is 7 wide at most, labels end 6 before the frame, and the name ends at 15.
+        assert!(longest >= 6 && x.from - 6.0 - 7.0 * longest as f64 >= 15.0, "{longest} {}", x.from);
+    }
 }

@@ -1,0 +1,87 @@
+"""Every block of Python in the documents runs, in the order of its page, on small data."""
+
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+import landfall as lf
+
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+
+
+def blocks(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def run(block, page, names):
+    exec(compile(block, page, "exec"), names)
+
+
+def test_arrays():
+    names = {}
+    for block in blocks("python-arrays.md"):
+        run(block, "python-arrays.md", names)
+    assert np.allclose(names["y"].sum(axis=-1), 1)
+
+
+def test_the_library(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    draw = lambda *shape: random.normal(size=shape).astype("float32")  # noqa: E731
+    text = blocks("python.md")
+    names = {"a": draw(4, 4), "b": draw(4, 4), "q": draw(2, 3, 8), "k": draw(2, 3, 8), "v": draw(2, 3, 8)}
+    for block in text:
+        if block.startswith("lf.ops.matmul"):
+            with pytest.raises(lf.AliasError):
+                run(block, "python.md", names)
+            continue
+        if block.startswith("def predict"):
+            names |= {"x": draw(8, 16), "y": draw(8, 4), "weight": draw(16, 4), "bias": draw(4)}
+        elif block.startswith("def loss"):
+            names |= {"x": draw(64, 16), "y": draw(64, 4), "w": draw(16, 4), "b": draw(4)}
+        elif block.startswith("import landfall.torch"):
+            names |= {"x": torch.randn(4, 8), "gate": torch.randn(4, 8)}
+            names["module"] = torch.nn.Linear(4, 16)
+            names["module"].register_parameter("weight", torch.nn.Parameter(torch.zeros(16, 4)))
+            names["module"].register_parameter("bias", torch.nn.Parameter(torch.zeros(4)))
+        run(block, "python.md", names)
+    assert (tmp_path / "trainer.safetensors").exists()
+
+
+def test_the_forecaster(tmp_path, monkeypatch):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
+    rows, ids = 800, ["a", "b"]
+    days = pd.date_range("2022-06-01", periods=rows + 28, freq="D")
+    wave = np.arange(rows + 28)
+    frame = pd.concat(
+        pd.DataFrame(
+            {
+                "unique_id": name,
+                "ds": days,
+                "y": 20 + 5 * np.sin(wave * 2 * np.pi / 7) + i,
+                "price": 1 + wave % 3,
+                "event": np.where(wave % 30 == 0, "fair", "none"),
+                "size": float(i),
+                "region": "north" if i else "south",
+                "weather": np.cos(wave),
+            }
+        )
+        for i, name in enumerate(ids)
+    )
+    ahead = frame.ds > days[rows - 1]
+    known = frame[~ahead]
+    known[["unique_id", "ds", "y"]].to_csv("sales.csv", index=False)
+    first, second = blocks("forecaster.md")
+    # The page's recipe in fewer steps.
+    small = lambda block: block.replace("horizon=", "max_steps=2, device='cpu', threads=1, horizon=")  # noqa: E731
+    names = {}
+    run(small(first), "forecaster.md", names)
+    assert (tmp_path / "forecast.png").stat().st_size > 1000 and (tmp_path / "runs/sales/config.toml").exists()
+    names |= {"df": known, "next_month": frame.loc[ahead, ["unique_id", "ds", "price", "event"]]}
+    run(small(second), "forecaster.md", names)
