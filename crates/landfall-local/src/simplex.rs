@@ -38,7 +38,7 @@ pub(crate) fn minimise(
     let mut evaluations = corners.len();
     let last = corners.len() - 1;
     corners.sort_by(|a, b| a.1.total_cmp(&b.1));
-    while evaluations < limits.evaluations && !(corners[last].1 - corners[0].1 <= limits.tolerance) {
+    while evaluations < limits.evaluations && corners[last].1 - corners[0].1 > limits.tolerance {
         evaluations += step(&mut corners, &mut value);
     }
     corners.swap_remove(0)

@@ -9,8 +9,12 @@ use crate::simplex::{Limits, minimise};
 const EDGE: f64 = 1e-4;
 /// φ lies here: more is a trend without damping, less none (Hyndman et al. 2008, section 2.3).
 const PHI: (f64, f64) = (0.8, 0.98);
-/// A search of −2 log likelihood: differences of a hundredth decide nothing.
-const SEARCH: Limits = Limits { evaluations: 1000, tolerance: 1e-3 };
+/// A search of −2 log likelihood, in which far larger differences than this decide nothing.
+const SEARCH: Limits = Limits { evaluations: 2000, tolerance: 1e-4 };
+/// How far the neighbours of the first point are. Trend and season have small steps: of several maxima of the likelihood, which short
+/// series often have, the one near a steady trend and a steady season forecasts better (decision 0056).
+const ALPHA_STEP: f64 = 0.1;
+const STEADY_STEP: f64 = 0.01;
 
 /// A kind that was fit.
 #[derive(Debug, Clone)]
@@ -57,10 +61,10 @@ pub(crate) fn fit(kind: Kind, values: &[f64], season: usize) -> Option<Fit> {
 /// The point where the search begins, and how far its neighbours are.
 fn start(kind: Kind, guess: &State, season: usize) -> (Vec<f64>, Vec<f64>) {
     let rows = if kind.has_season() { season as f64 } else { 1.0 };
-    let alpha = 0.2 / rows + EDGE;
-    let mut x = vec![(alpha, 0.1_f64.max(alpha / 2.0))];
+    let alpha = 0.5 / rows;
+    let mut x = vec![(alpha, ALPHA_STEP)];
     if kind.has_trend() {
-        x.push((0.1 * alpha + EDGE, 0.05));
+        x.push((0.1 * alpha + EDGE, STEADY_STEP));
     }
     if kind.has_season() {
         x.push((0.05 * (1.0 - alpha), 0.05));
@@ -72,7 +76,7 @@ fn start(kind: Kind, guess: &State, season: usize) -> (Vec<f64>, Vec<f64>) {
     if kind.has_trend() {
         x.push((guess.trend, 0.1 * guess.trend.abs().max(0.02)));
     }
-    x.extend(guess.season.iter().skip(1).map(|s| (*s, 0.05)));
+    x.extend(guess.season.iter().skip(1).map(|s| (*s, STEADY_STEP)));
     x.into_iter().unzip()
 }
 

@@ -67,9 +67,12 @@ impl Dynamic {
         one
     }
 
+    /// The level before rows; of few rows that at which the first one's forecast of the second is the first, y / θ.
     fn best_level(&self, values: &[f64]) -> f64 {
-        let skip = if values.len() > WARM_UP { WARM_UP } else { 0 };
-        best_level(self.errors(values, 0.0).skip(skip))
+        if values.len() <= 2 * WARM_UP {
+            return values.first().map_or(0.0, |y| y / self.theta);
+        }
+        best_level(self.errors(values, 0.0).skip(WARM_UP))
     }
 
     /// The errors one step ahead, and what each loses for a level that is higher by 1.
