@@ -4,7 +4,7 @@
 //! cargo run --release -p landfall-local --example competition -- DATA.csv SEASON HORIZON OUT [THREADS]
 //! ```
 //!
-//! `OUT-MODEL.csv` has the forecasts as `series,ds,y`, `ds` being the step from 1; the last lines print the seconds of each model.
+//! `OUT-MODEL.csv` has the forecasts as `series,ds,y,spread`, `ds` being the step from 1; what is printed are the seconds of each model.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -35,10 +35,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let seconds = start.elapsed().as_secs_f64();
         let name = model.to_string().to_lowercase().replace(' ', "-");
         let mut file = csv::Writer::from_path(format!("{out}-{name}.csv"))?;
-        file.write_record(["series", "ds", "y"])?;
+        file.write_record(["series", "ds", "y", "spread"])?;
         for (name, one) in series.keys().zip(found) {
-            for (step, y) in one?.1.values.iter().enumerate() {
-                file.write_record([name, &(step + 1).to_string(), &y.to_string()])?;
+            let ahead = one?.1;
+            for (step, (y, spread)) in ahead.values.iter().zip(&ahead.spread).enumerate() {
+                file.write_record([name, &(step + 1).to_string(), &y.to_string(), &spread.to_string()])?;
             }
         }
         file.flush()?;

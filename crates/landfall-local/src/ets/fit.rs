@@ -9,8 +9,8 @@ use crate::simplex::{Limits, minimise};
 const EDGE: f64 = 1e-4;
 /// φ lies here: more is a trend without damping, less none (Hyndman et al. 2008, section 2.3).
 const PHI: (f64, f64) = (0.8, 0.98);
-/// A search of −2 log likelihood, in which far larger differences than this decide nothing.
-const SEARCH: Limits = Limits { evaluations: 2000, tolerance: 1e-4 };
+/// A search of −2 log likelihood, in which far larger differences than this decide nothing; longer ones forecast M1 no better.
+const SEARCH: Limits = Limits { evaluations: 1000, tolerance: 1e-3 };
 /// How far the neighbours of the first point are. Trend and season have small steps: of several maxima of the likelihood, which short
 /// series often have, the one near a steady trend and a steady season forecasts better (decision 0056).
 const ALPHA_STEP: f64 = 0.1;
