@@ -119,3 +119,33 @@ pub(crate) fn cost(kind: Kind, by: &Smoothing, state: &mut State, values: &[f64]
     }
     n * squares.max(n * ROUNDING * ROUNDING).ln() + 2.0 * (logs + product.ln())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::kind::Trend;
+    use super::*;
+
+    const BY: Smoothing = Smoothing { alpha: 0.5, beta: 0.2, gamma: 0.1, phi: 0.9 };
+
+    /// A row of 12 at a level of 8, a trend of 2 and a season of `season`.
+    fn filtered(seasonality: Seasonality, season: f64) -> (f64, State) {
+        let kind = Kind { relative: false, trend: Trend::Damped, seasonality };
+        let mut state = State { level: 8.0, trend: 2.0, season: vec![season, 7.0], next: 0 };
+        (state.filter(kind, &BY, 12.0), state)
+    }
+
+    #[test]
+    fn a_row_moves_the_states_by_table_2_3() {
+        // q = 8 + 0.9 · 2 = 9.8.
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+        let check = |seasonality, season, expected: [f64; 4]| {
+            let (forecast, state) = filtered(seasonality, season);
+            let found = [forecast, state.level, state.trend, state.season[0]];
+            found.iter().zip(expected).for_each(|(a, b)| near(*a, b));
+            assert_eq!((state.season[1], state.next), (7.0, 1));
+        };
+        check(Seasonality::None, 7.0, [9.8, 10.9, 1.8 + 0.2 * 2.2, 7.0]);
+        check(Seasonality::Additive, 1.2, [11.0, 10.3, 1.8 + 0.2, 1.3]);
+        check(Seasonality::Multiplicative, 1.25, [12.25, 9.7, 1.8 - 0.04, 1.25 + 0.1 * (12.0 / 9.8 - 1.25)]);
+    }
+}

@@ -134,3 +134,37 @@ pub(crate) fn refit_state(kind: Kind, by: &Smoothing, guess: State, values: &[f6
     let (best, _) = minimise(objective, &start, &steps, SEARCH);
     State { level: best[0], trend: best.get(1).copied().unwrap_or(0.0), ..guess }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn criteria_are_at_least_as_good_as_the_reference() {
+        // AICc of statsforecast 2.1.1, whose search can end earlier; a smaller criterion is a larger likelihood.
+        let season = [10.0, -4.0, -12.0, 6.0];
+        let values: Vec<f64> = (0..40)
+            .map(|t| 100.0 + 2.0 * f64::from(t) + season[t as usize % 4] + 1.3 * f64::from(t * 37 % 11 - 5))
+            .collect();
+        let unit = values.iter().sum::<f64>() / 40.0;
+        let scaled: Vec<f64> = values.iter().map(|y| y / unit).collect();
+        let kind = |relative, trend, seasonality| Kind { relative, trend, seasonality };
+        use Seasonality::{Additive, None};
+        for (kind, reference, within) in [
+            (kind(false, Trend::Additive, None), 339.0615, 0.1),
+            (kind(true, Trend::Additive, None), 340.8480, 0.1),
+            (kind(false, Trend::Additive, Additive), 284.8872, 3.0),
+            (kind(false, Trend::None, Additive), 313.6415, 15.0),
+        ] {
+            let found = fit(kind, &scaled, 4).expect("a fit").criterion + 80.0 * unit.ln();
+            assert!(found < reference + 0.2 && found > reference - within, "{kind}: {found}, {reference}");
+        }
+    }
+
+    #[test]
+    fn few_rows_have_no_fit() {
+        let kind = Kind { relative: false, trend: Trend::None, seasonality: Seasonality::None };
+        assert!(fit(kind, &[1.0, 1.1, 0.9, 1.0], 1).is_none());
+        assert!(fit(kind, &[1.0, 1.1, 0.9, 1.0, 1.2], 1).is_some());
+    }
+}

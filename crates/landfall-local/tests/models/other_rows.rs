@@ -79,6 +79,17 @@ fn a_window_of_a_line_finds_its_level() {
 }
 
 #[test]
+fn rows_that_begin_with_the_fit_begin_with_its_state() {
+    // A steady trend and season hardly follow a single row; a window that begins elsewhere has its level from it.
+    let values = quarters();
+    let one = fitted(Model::Ets, &values, 4);
+    let next = |first: f64, start| one.predict(&[first], start, 1).expect("a forecast").values[0];
+    let (usual, unusual) = (next(values[0], 0), next(1.5 * values[0], 0));
+    assert!((usual - unusual).abs() < 1.0 && (usual - values[1]).abs() < 8.0, "{usual} {unusual}");
+    assert!(next(1.5 * values[0], 40) - next(values[0], 40) > 40.0);
+}
+
+#[test]
 fn any_number_of_threads_gives_the_same() {
     let series = [&PASSENGERS[..], &NILE[..], &PASSENGERS[..30], &[5.0, 6.0][..], &[][..], &[f64::NAN][..]];
     let tasks: Vec<Task> = series
