@@ -12,8 +12,8 @@ pub(crate) struct Rows<'a> {
 impl Rows<'_> {
     /// The place in a season of the row `i` of these, or after them.
     pub(crate) fn place(&self, i: usize, season: usize) -> usize {
-        // A season has at most as many rows as memory, so the remainder fits.
-        (self.start + i as i64).rem_euclid(season as i64) as usize
+        let season_rows = i64::try_from(season).unwrap_or(i64::MAX);
+        (self.start.rem_euclid(season_rows) as usize + i % season) % season
     }
 }
 

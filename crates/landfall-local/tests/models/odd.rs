@@ -71,6 +71,15 @@ fn what_is_no_series_is_refused() {
 }
 
 #[test]
+fn rows_may_begin_anywhere() {
+    let one = Fitted::new(Model::Naive2, &PASSENGERS, 12).expect("a fit");
+    let ahead = |start| one.predict(&PASSENGERS, start, 3).expect("a forecast").values;
+    assert_eq!(ahead(0), ahead(-24));
+    assert_eq!(ahead(7), ahead(i64::MAX), "i64::MAX is 7 more than whole years");
+    assert_eq!(ahead(4), ahead(i64::MIN), "i64::MIN is 8 less than whole years");
+}
+
+#[test]
 fn what_was_never_negative_stays_so() {
     let falling: Vec<f64> = (0..20).map(|i| 100.0 - 5.0 * f64::from(i)).collect();
     for model in Model::ALL {
