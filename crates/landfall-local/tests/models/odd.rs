@@ -93,6 +93,14 @@ fn what_was_never_negative_stays_so() {
 }
 
 #[test]
+fn the_slope_of_the_last_rows_takes_no_series_to_zero() {
+    let level = (0..20).map(|i| 5.0 + 0.25 * (f64::from(i * 7 % 5) - 2.0));
+    let values: Vec<f64> = level.chain([5.0, 4.2, 2.7, 2.6, 1.7, 0.9]).collect();
+    let found = ahead(Model::Ets, &values, 1, 12).expect("a forecast");
+    assert!(found.iter().all(|y| *y > 0.5), "{found:?}");
+}
+
+#[test]
 fn a_long_season_is_taken_out_first() {
     let wave = |i: u32| {
         50.0 + 20.0 * (f64::from(i) * std::f64::consts::TAU / 168.0).sin() + f64::from(i * 7919 % 13) / 13.0
