@@ -33,7 +33,7 @@ class Set:
             file.write("unique_id,ds,y\n")
             for s in self.series:
                 for i, y in enumerate(s.train):
-                    file.write(f"{s.name},{date(i, step) if dated else i + 1},{y!r}\n")
+                    file.write(f"{s.name},{date(i, step) if dated else i + 1},{float(y)!r}\n")
 
 
 def date(row, step):

@@ -82,11 +82,11 @@ fn the_loss_falls() {
     for dtype in ["f32", "bf16"] {
         let place = tempfile::tempdir().expect("a folder");
         let mut recipe = Recipe { steps: 240, ..small() };
-        recipe.validation.every = 80;
+        recipe.validation.every = 8;
         recipe.optimizer.dtype = dtype.to_owned();
         let mut points = Vec::new();
         pretraining(recipe, place.path()).run(|_| false, |p| points.push(*p)).expect("a run");
-        let (first, last) = (points[0], points[2]);
+        let (first, last) = (points[0], points[points.len() - 1]);
         assert!(last.validation < 0.97 * first.validation && last.loss < first.loss, "{dtype}: {points:?}");
     }
 }

@@ -43,7 +43,7 @@ const FAMILIES: [&[&str]; 4] = [
 ];
 
 /// The crates above the engine: the top modules of each from the ground up, and the crates whose names its root passes on.
-const UPPER: [(&str, &[&str], &[&str]); 5] = [
+const UPPER: [(&str, &[&str], &[&str]); 6] = [
     (
         "landfall-data",
         &[
@@ -60,6 +60,23 @@ const UPPER: [(&str, &[&str], &[&str]); 5] = [
             "score",
             "tokens",
             "synthetic",
+        ],
+        &[],
+    ),
+    (
+        "landfall-local",
+        &[
+            "rows",
+            "simplex",
+            "seasonal",
+            "intermittent",
+            "model",
+            "error",
+            "naive",
+            "theta",
+            "ets",
+            "fitted",
+            "all",
         ],
         &[],
     ),
@@ -107,9 +124,10 @@ const UPPER: [(&str, &[&str], &[&str]); 5] = [
 ];
 
 /// The crates without a ring of files, by their folders.
-const WITHOUT_RINGS: [&str; 7] = [
+const WITHOUT_RINGS: [&str; 8] = [
     "crates/landfall-suite",
     "crates/landfall-data",
+    "crates/landfall-local",
     "crates/landfall-train",
     "crates/landfall-forecast",
     "crates/landfall-cli",
