@@ -76,10 +76,12 @@ impl Run {
         let file = path.join("config.toml");
         let not_a_run = |why: std::io::Error| RunError::NotARun {
             path: path.to_owned(),
-            why: match why.kind() {
-                ErrorKind::NotFound if path.exists() => "it has no config.toml".to_owned(),
-                ErrorKind::NotFound => "there is nothing of this name".to_owned(),
-                _ => format!("config.toml: {why}"),
+            why: if why.kind() != ErrorKind::NotFound {
+                format!("config.toml: {why}")
+            } else if path.exists() {
+                "it has no config.toml".to_owned()
+            } else {
+                "there is nothing of this name".to_owned()
             },
         };
         let text = read_text(&file).map_err(not_a_run)?;
@@ -227,16 +229,15 @@ impl Run {
         let n = &self.resolved.network;
         let scalers = self.need_scalers()?;
         let sizes = (n.context(), n.horizon());
-        let panel = WindowedPanel::with_scalers(panel, self.resolved.split, sizes, scalers).map_err(
-            |why| match why {
-                DataError::Window(WindowError::TooShort { .. } | WindowError::AllTooShort { .. })
-                    if self.resolved.is_default_recipe() =>
-                {
-                    RunError::Untested { why }
-                }
-                why => why.into(),
-            },
-        )?;
+        let may_be_untested = self.resolved.is_default_recipe();
+        let panel =
+            WindowedPanel::with_scalers(panel, self.resolved.split, sizes, scalers).map_err(|why| {
+                let short = matches!(
+                    why,
+                    DataError::Window(WindowError::TooShort { .. } | WindowError::AllTooShort { .. })
+                );
+                if short && may_be_untested { RunError::Untested { why } } else { why.into() }
+            })?;
         Ok((Dataset::windowed(&panel)?, panel))
     }
 

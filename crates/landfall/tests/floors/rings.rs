@@ -41,8 +41,8 @@ fn arrows<'a>(modules: &Modules, imports: &'a [Import]) -> Arrows<'a> {
     arrows
 }
 
-fn reached(from: &Vec<String>, arrows: &Arrows) -> BTreeSet<Vec<String>> {
-    let (mut seen, mut next) = (BTreeSet::new(), vec![from.clone()]);
+fn reached(from: &[String], arrows: &Arrows) -> BTreeSet<Vec<String>> {
+    let (mut seen, mut next) = (BTreeSet::new(), vec![from.to_vec()]);
     while let Some(file) = next.pop() {
         for to in arrows.get(&file).into_iter().flat_map(BTreeMap::keys) {
             if seen.insert(to.clone()) {

@@ -143,7 +143,7 @@ impl Entry {
         match self {
             Self::Csv | Self::Config => Ok(None),
             Self::Frame(path) => {
-                let file = std::fs::File::create(&*path).map_err(text)?;
+                let file = std::fs::File::create(path).map_err(text)?;
                 frame()?.write_arrow(file).map_err(text)?;
                 std::fs::read(path).map(Some).map_err(text)
             }
