@@ -3,10 +3,10 @@
 use landfall::Value;
 use serde::{Deserialize, Serialize};
 
-/// Levels of the quantiles that a [`ZeroShot`] forecasts.
+/// Levels of the quantiles that a [`ZeroShot`](super::ZeroShot) forecasts.
 pub const LEVELS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
-/// Sizes of a [`ZeroShot`].
+/// Sizes of a [`ZeroShot`](super::ZeroShot).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZeroShotConfig {
