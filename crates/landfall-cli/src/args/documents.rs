@@ -6,22 +6,25 @@ use std::path::{Path, PathBuf};
 
 /// The commands of `landfall` in the blocks of a document: lines that begin so, with the lines that go on with them.
 fn commands(text: &str) -> Vec<String> {
-    let (mut code, mut found, mut open) = (false, Vec::<String>::new(), false);
+    // Whether a line goes on with the one before, and that is a command of the program.
+    let (mut code, mut found, mut on, mut open) = (false, Vec::<String>::new(), false, false);
     for line in text.lines().map(str::trim) {
         if line.starts_with("```") {
-            (code, open) = (!code, false);
+            (code, on, open) = (!code, false, false);
             continue;
         }
         // What stands behind a sign for comments, redirections and pipes is not the program's.
         let own = line.split(" #").next().unwrap_or_default().split(" > ").next().unwrap_or_default();
         let own = own.split(" | ").next().unwrap_or_default().trim_end_matches('&').trim();
         let begins = own.strip_prefix("$ ").unwrap_or(own);
-        if code && begins.starts_with("landfall ") {
+        let new = code && !on && begins.starts_with("landfall ") && !begins.starts_with("landfall =");
+        if new {
             found.push(begins.trim_end_matches('\\').to_owned());
         } else if let Some(last) = found.last_mut().filter(|_| code && open) {
             last.push_str(own.trim_end_matches('\\'));
         }
-        open = line.ends_with('\\');
+        on = line.ends_with('\\');
+        open = on && (new || open);
     }
     found
 }
@@ -72,12 +75,12 @@ fn every_command_of_the_documents_is_taken() {
         }
     }
     assert!(refused.is_empty(), "{}", refused.join("\n"));
-    assert!(tried > 60, "only {tried} commands were found");
+    assert!(tried > 25, "only {tried} commands were found");
 }
 
 #[test]
 fn commands_are_found_in_blocks() {
-    let text = "landfall not --this\n```text\nlandfall a --b 'c d' \\\n    --e f   # why\n$ landfall g > h.csv\nother\n```\n";
+    let text = "landfall not --this\n```text\nlandfall a --b 'c d' \\\n    --e f   # why\n$ landfall g > h.csv\nother \\\n    landfall i\nlandfall = 1\n```\n";
     assert_eq!(commands(text), ["landfall a --b 'c d' --e f", "landfall g"]);
     assert_eq!(words("a --b 'c d'  e"), ["a", "--b", "c d", "e"]);
 }
