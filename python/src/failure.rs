@@ -99,13 +99,18 @@ impl Failure {
                 path.display()
             );
         }
-        let short = matches!(
-            self.of_data(),
-            Some(
-                DataError::Window(WindowError::TooShort { .. })
-                    | DataError::Window(WindowError::AllTooShort { .. })
-            )
+        let untested = matches!(
+            self.error(),
+            ForecastError::Run(RunError::Untested { .. }) | ForecastError::During(RunError::Untested { .. })
         );
+        let short = untested
+            || matches!(
+                self.of_data(),
+                Some(
+                    DataError::Window(WindowError::TooShort { .. })
+                        | DataError::Window(WindowError::AllTooShort { .. })
+                )
+            );
         match self {
             Self::Intervals(_) if short => {
                 format!("{text}; intervals need such windows: level=[] forecasts without intervals")
