@@ -457,7 +457,7 @@ class Forecaster:
             columns=self._known,
             targets=len(self._known),
             categorical=self._categorical,
-            named_by="known_future",
+            ahead=True,
             like=layout,
         )
         return frames.following(table, layout, ends, "futr_df")

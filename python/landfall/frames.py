@@ -27,11 +27,11 @@ def read(
     columns: Sequence[str],
     targets: int,
     categorical: Sequence[str] = (),
-    named_by: str | None = None,
+    ahead: bool = False,
     like: Layout | None = None,
 ) -> Table:
     """The series of a frame. `named` says that its names were asked for: else a frame without them is one series. The
-    columns of `categorical` hold names, the others numbers; `named_by` is the setting that names a column. With `like` the
+    columns of `categorical` hold names, the others numbers; with `ahead` it has the rows to forecast. With `like` the
     frame is to be continued by a forecaster that was fitted on such a frame."""
     reader = _reader(frame)
     present = reader.columns
@@ -43,13 +43,13 @@ def read(
         raise _missing(date_column, "date_column", present)
     for column in columns:
         if column not in present:
-            if named_by == "known_future":
+            if ahead:
                 known = ", ".join(present)
                 raise MissingColumnError(
                     f"no column `{column}`, which is known in advance; the frame has {known}. Add its values for the rows to "
                     "forecast"
                 )
-            raise _missing(column, named_by or ("columns" if len(columns) > targets else "target"), present)
+            raise _missing(column, "columns" if len(columns) > targets else "target", present)
     used = [name for name in (series_id, date_column, *columns) if name is not None]
     for name in used:
         if used.count(name) > 1:
@@ -94,7 +94,7 @@ def read(
         layout = dataclasses.replace(layout, date_format=written, frequencies=sorted(steps))
     if like is not None:
         layout = _continued(layout, like)
-        if named_by is None:
+        if not ahead:
             _check_frequency(table, like)
     return dataclasses.replace(table, layout=layout)
 

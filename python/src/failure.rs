@@ -3,7 +3,7 @@
 use landfall_forecast::ForecastError;
 use landfall_forecast::run::{RunError, SettingsError};
 use landfall_train::checkpoint::CheckpointError;
-use landfall_train::data::{CovariateError, DataError, ReadError, SeriesError, Spelling, Unit, WindowError};
+use landfall_train::data::{CovariateError, DataError, ReadError, SeriesError, Spelling, Unit};
 use pyo3::prelude::*;
 
 /// Why a forecaster failed.
@@ -99,20 +99,9 @@ impl Failure {
                 path.display()
             );
         }
-        let untested = matches!(
-            self.error(),
-            ForecastError::Run(RunError::Untested { .. }) | ForecastError::During(RunError::Untested { .. })
-        );
-        let short = untested
-            || matches!(
-                self.of_data(),
-                Some(
-                    DataError::Window(WindowError::TooShort { .. })
-                        | DataError::Window(WindowError::AllTooShort { .. })
-                )
-            );
+        let untested = matches!(self.of_run(), Some(RunError::Untested { .. }));
         match self {
-            Self::Intervals(_) if short => {
+            Self::Intervals(_) if untested => {
                 format!("{text}; intervals need such windows: level=[] forecasts without intervals")
             }
             Self::Intervals(_) | Self::Run(_) => text,

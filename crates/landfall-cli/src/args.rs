@@ -14,7 +14,7 @@ pub(crate) use serving::{Access, Backtest, KeptIntervals, Serve};
 use settings::{Given, OfChannels};
 pub(crate) use settings::{Setup, Shapes};
 pub(crate) use together::Together;
-use values::{decimal, weights};
+use values::{On, decimal, weights};
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use landfall_forecast::run::{Device, Settings, Weights, named};
@@ -133,7 +133,7 @@ pub(crate) struct Simulate {
 
 #[derive(Debug, Group)]
 pub(crate) struct Pretrain {
-    /// Recipe [default: that of the weights that landfall ships].
+    /// Recipe [default: the one that the program carries].
     #[arg(value_name = "RECIPE.toml")]
     pub(crate) recipe: Option<PathBuf>,
     /// Directory of the pretraining; one that is there goes on.
@@ -148,12 +148,8 @@ pub(crate) struct Pretrain {
     /// Stop after so many seconds, with a checkpoint.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) time_limit: Option<u64>,
-    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = Device::computing, default_value = "auto")]
-    pub(crate) device: Device,
-    /// CPU threads, of which the simulator takes all.
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) on: On,
     /// Print one JSON object as the last line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -165,12 +161,8 @@ pub(crate) struct With {
     /// Weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,
-    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = Device::computing, default_value = "auto")]
-    pub(crate) device: Device,
-    /// CPU threads.
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) on: On,
     /// Print one JSON object as the last line.
     #[arg(long)]
     pub(crate) json: bool,

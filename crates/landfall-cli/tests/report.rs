@@ -74,6 +74,8 @@ fn a_run_that_was_not_tested_is_reported() {
             && html.contains("nothing of this data can be tested"),
         "{html:.500}"
     );
+    let picture = f.refused("report run --out s.html --svg s.svg");
+    assert!(picture.starts_with("--svg and run: it shows a test window"), "{picture}");
     let refused = f.refused("evaluate run");
     assert!(
         refused.starts_with("nothing of this data can be tested: ") && refused.contains("shorter horizon"),

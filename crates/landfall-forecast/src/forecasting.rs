@@ -1,6 +1,6 @@
 //! Forecasts as the program makes them, in steps that print nothing.
 
-use crate::data::{DataError, Fill, Frame, Future, Panel, WindowError};
+use crate::data::{Fill, Frame, Future, Panel};
 use crate::error::ForecastError;
 use crate::models::Predicts;
 use crate::run::{Data, Device, Forecast, Run, RunError, Weights, on_device};
@@ -71,7 +71,7 @@ pub fn future_of_frame(
 /// are left out where there are no windows to take errors from.
 ///
 /// # Errors
-/// [`RunError::TooFewErrors`] of levels that are asked for; series that are too short for the run's split.
+/// [`RunError::TooFewErrors`], [`RunError::Untested`] of levels that are asked for.
 pub fn levels_ahead(
     run: &Run,
     (panel, known): (&Panel, Option<&Panel>),
@@ -86,14 +86,9 @@ pub fn levels_ahead(
         .and_then(|(_, windowed)| run.enough_windows_ahead(&windowed, known, &levels));
     match enough {
         Ok(note) => Ok((levels, note)),
-        Err(
-            why @ (RunError::TooFewErrors { .. }
-            | RunError::Untested { .. }
-            | RunError::Data(
-                DataError::Window(WindowError::TooShort { .. })
-                | DataError::Window(WindowError::AllTooShort { .. }),
-            )),
-        ) if asked.is_none() => Ok((Vec::new(), Some(format!("the forecast has no intervals: {why}")))),
+        Err(why @ (RunError::TooFewErrors { .. } | RunError::Untested { .. })) if asked.is_none() => {
+            Ok((Vec::new(), Some(format!("the forecast has no intervals: {why}"))))
+        }
         Err(why) => Err(why.into()),
     }
 }

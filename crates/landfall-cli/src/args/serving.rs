@@ -1,10 +1,10 @@
 //! Arguments of the commands that forecast from many places: over HTTP, and from past origins.
 
 use super::settings::Setup;
-use super::values::{refit, weights};
+use super::values::{On, refit, weights};
 use clap::Args as Group;
 use landfall_forecast::backtesting::Refit;
-use landfall_forecast::run::{Device, Weights};
+use landfall_forecast::run::Weights;
 use std::path::PathBuf;
 
 /// Intervals of forecasts that are made later, from rows that are not known yet.
@@ -73,12 +73,8 @@ pub(crate) struct Serve {
     /// Weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,
-    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = Device::computing, default_value = "auto")]
-    pub(crate) device: Device,
-    /// CPU threads of the network.
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) on: On,
 }
 
 #[derive(Debug, Group)]

@@ -1,7 +1,19 @@
-//! How the values of flags are read that are no settings.
+//! Flags that are no settings and that several commands have, and how values are read.
 
+use clap::Args as Group;
 use landfall_forecast::backtesting::Refit;
-use landfall_forecast::run::{SETTINGS, Settings, Weights};
+use landfall_forecast::run::{Device, SETTINGS, Settings, Weights};
+
+/// What a network is computed on.
+#[derive(Debug, Group)]
+pub(crate) struct On {
+    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
+    #[arg(long, value_parser = Device::computing, default_value = "auto")]
+    pub(crate) device: Device,
+    /// CPU threads.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+}
 
 pub(super) fn refit(text: &str) -> Result<Refit, String> {
     match text {

@@ -119,7 +119,7 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         }
         (None, None) => {}
     }
-    let placed = on_device(args.with.device, args.with.threads, |engine| {
+    let placed = on_device(args.with.on.device, args.with.on.threads, |engine| {
         run.session(engine, &dataset, args.with.weights)
     })?;
     placed.note().iter().for_each(|device| output::note(device));

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         _ => future(&run, &panel, &args.future)?,
     };
     let unread = given.is_some() && !run.needs_future();
-    let mut predictor = Predictor::new(run, args.with.weights, args.with.device, args.with.threads)?;
+    let mut predictor = Predictor::new(run, args.with.weights, args.with.on.device, args.with.on.threads)?;
     predictor.device().iter().for_each(|device| output::note(device));
     let ahead = given.as_ref().map(Future::Rows).or(whole.as_ref().map(Future::Longer));
     let (mut forecasts, left_out) = predictor.forecast(&panel, ahead)?;

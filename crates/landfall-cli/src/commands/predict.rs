@@ -16,8 +16,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let run = Run::open(&args.run)?;
     // Refused before a session is made: it takes a moment.
     let data = run.unlabelled(&args.data)?;
-    let placed =
-        on_device(args.with.device, args.with.threads, |engine| run.predictor(engine, args.with.weights))?;
+    let placed = on_device(args.with.on.device, args.with.on.threads, |engine| {
+        run.predictor(engine, args.with.weights)
+    })?;
     placed.note().iter().for_each(|device| output::note(device));
     let mut session = placed.made;
     let prediction = run.classes(&mut session, data)?;

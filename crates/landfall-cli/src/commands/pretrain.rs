@@ -17,11 +17,11 @@ pub(crate) fn run(args: &Pretrain) -> Result<u8, CliError> {
     recipe.steps = args.steps.unwrap_or(recipe.steps);
     recipe.seed = args.seed.unwrap_or(recipe.seed);
     let placed =
-        on_device(args.device, args.threads, |engine| Ok(engine.clone())).map_err(CliError::during)?;
+        on_device(args.on.device, args.on.threads, |engine| Ok(engine.clone())).map_err(CliError::during)?;
     output::note(&placed.line());
     let all = std::thread::available_parallelism().map_or(1, NonZero::get);
     // One thread is left for that which runs the steps.
-    let threads = args.threads.unwrap_or_else(|| all.saturating_sub(1).max(1));
+    let threads = args.on.threads.unwrap_or_else(|| all.saturating_sub(1).max(1));
     let steps = recipe.steps;
     let mut pretraining = Pretraining::new(&placed.made, recipe, &args.out, threads)?;
     if pretraining.step()? > 0 {

@@ -68,11 +68,16 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 
 /// The forecast of data that is too short to test anything.
 fn untested(args: &Args, run: &Run, panel: Panel, why: &RunError) -> Result<Report, CliError> {
+    if args.svg.is_some() {
+        let why = "it shows a test window, and nothing of this data can be tested; leave it out";
+        return Err(CliError::Flags { flag: "--svg", other: args.run.display().to_string(), why });
+    }
     let why = crate::wording::of_run(why);
     output::note(&why);
     let panel = run.untested(panel)?;
-    let placed =
-        on_device(args.with.device, args.with.threads, |engine| run.predictor(engine, args.with.weights))?;
+    let placed = on_device(args.with.on.device, args.with.on.threads, |engine| {
+        run.predictor(engine, args.with.weights)
+    })?;
     placed.note().iter().for_each(|device| output::note(device));
     let mut session = placed.made;
     let subject = Subject::Untested { panel: &panel, why: &why };
@@ -80,7 +85,7 @@ fn untested(args: &Args, run: &Run, panel: Panel, why: &RunError) -> Result<Repo
 }
 
 fn make(args: &Args, run: &Run, dataset: &Dataset, subject: Subject<'_>) -> Result<Report, CliError> {
-    let placed = on_device(args.with.device, args.with.threads, |engine| {
+    let placed = on_device(args.with.on.device, args.with.on.threads, |engine| {
         run.session(engine, dataset, args.with.weights)
     })?;
     placed.note().iter().for_each(|device| output::note(device));

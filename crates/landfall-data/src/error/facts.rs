@@ -9,6 +9,19 @@ use crate::error::windows::WindowError;
 use crate::message::place::Place;
 
 impl DataError {
+    /// Whether no series has rows enough for a window in each segment.
+    #[must_use]
+    pub fn is_too_short(&self) -> bool {
+        matches!(
+            self,
+            Self::Window(
+                WindowError::TooShort { .. }
+                    | WindowError::TooShortForEtt { .. }
+                    | WindowError::AllTooShort { .. }
+            )
+        )
+    }
+
     /// The line or the row that it is about, where it is about one.
     pub fn place(&self) -> Option<&Place> {
         if let DataError::Read(ReadError::NotUtf8 { at })

@@ -229,15 +229,8 @@ impl Run {
         let n = &self.resolved.network;
         let scalers = self.need_scalers()?;
         let sizes = (n.context(), n.horizon());
-        let may_be_untested = self.resolved.is_default_recipe();
-        let panel =
-            WindowedPanel::with_scalers(panel, self.resolved.split, sizes, scalers).map_err(|why| {
-                let short = matches!(
-                    why,
-                    DataError::Window(WindowError::TooShort { .. } | WindowError::AllTooShort { .. })
-                );
-                if short && may_be_untested { RunError::Untested { why } } else { why.into() }
-            })?;
+        let panel = WindowedPanel::with_scalers(panel, self.resolved.split, sizes, scalers)
+            .map_err(|why| if why.is_too_short() { RunError::Untested { why } } else { why.into() })?;
         Ok((Dataset::windowed(&panel)?, panel))
     }
 

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     listener.set_nonblocking(true).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let access = access.at(address);
-    let placed = on_device(args.device, args.threads, |engine| {
+    let placed = on_device(args.on.device, args.on.threads, |engine| {
         let mut session = run.predictor(engine, args.weights)?;
         let batches = Batches::new(&mut session, usize::from(args.max_batch))?;
         let of =
