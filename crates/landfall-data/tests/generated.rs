@@ -274,12 +274,3 @@ fn dates_past_the_calendar_are_refused() {
         table(&Simulator::new(1), 1, 300_000, "yearly", &mut Vec::new()).expect_err("too long").to_string();
     assert!(error.contains("leave the calendar"), "{error}");
 }
-
-#[test]
-fn speed() {
-    let start = std::time::Instant::now();
-    let mut all = vec![0.0; 1000 * 1152];
-    Simulator::new(2).fill(0, 1152, 1, &mut all);
-    println!("{:.0} series of 1152 values a second", 1000.0 / start.elapsed().as_secs_f64());
-    assert!(all.iter().any(|x| x.is_finite()));
-}

@@ -172,14 +172,12 @@ fn indices(model: Model, values: &[f64], season: usize) -> Option<Indices> {
 }
 
 fn fit(model: Model, values: &[f64], season: usize) -> (Form, Option<String>) {
-    let few = || {
-        let rows = values.len();
-        let why = format!(
-            "{model} needs {FEWEST} rows and the series has {rows}, so its last value is the forecast"
-        );
+    let last = |why: String| {
+        let why = format!("{why}, so the last value is the forecast");
         (Form::Naive(Naive::fit(values, false)), Some(why))
     };
-    let enough = values.len() >= FEWEST;
+    let rows = values.len();
+    let enough = rows >= FEWEST;
     let form = match model {
         Model::Naive2 => Form::Naive(Naive::fit(values, false)),
         Model::SeasonalDrift => Form::Naive(Naive::fit(values, true)),
@@ -189,9 +187,11 @@ fn fit(model: Model, values: &[f64], season: usize) -> (Form, Option<String>) {
         Model::DynamicTheta if enough => Form::Dynamic(Dynamic::fit(values)),
         Model::Ets if enough => match Ets::fit(values, if season > LONGEST_SEASON { 1 } else { season }) {
             Some(ets) => Form::Ets(ets),
-            None => return few(),
+            None => return last(format!("no kind of {model} has a finite likelihood on the {rows} rows")),
         },
-        Model::Theta | Model::DynamicTheta | Model::Ets => return few(),
+        Model::Theta | Model::DynamicTheta | Model::Ets => {
+            return last(format!("{model} needs {FEWEST} rows and the series has {rows}"));
+        }
     };
     (form, None)
 }

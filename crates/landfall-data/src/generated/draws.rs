@@ -1,4 +1,4 @@
-//! Random draws, the same on every platform for a seed: xoshiro256++, ziggurat normals and the functions of `libm`.
+//! Random draws, the same for a seed: xoshiro256++, ziggurat normals and the functions of `libm`.
 
 use rand_distr::{Distribution, Gamma, Poisson, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -37,7 +37,7 @@ fn few_rows_are_said() {
     assert_eq!(one.name(), "last value");
     assert_eq!(
         one.instead(),
-        Some("ETS needs 5 rows and the series has 2, so its last value is the forecast")
+        Some("ETS needs 5 rows and the series has 2, so the last value is the forecast")
     );
     assert_eq!(one.forecast(&[3.0, 4.0], 2), Ok(vec![4.0, 4.0]));
     assert_eq!(Fitted::new(Model::Ets, &NILE, 1).expect("a fit").instead(), None);
