@@ -4,6 +4,7 @@ use landfall_forecast::report::{bound_names, name_cell};
 use landfall_forecast::run::Forecast;
 use serde_json::json;
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// The forecasts of all series, and the cells that name their rows.
@@ -65,23 +66,24 @@ impl<'a> Table<'a> {
         let mut text = self.header().iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",");
         text.push('\n');
         for (forecast, rows) in self.forecasts.iter().zip(&self.rows) {
+            let series = if self.several() { quoted(forecast.context.name()) + "," } else { String::new() };
             for (i, row) in rows.iter().enumerate() {
-                if self.several() {
-                    text.push_str(&quoted(forecast.context.name()));
-                    text.push(',');
-                }
+                text.push_str(&series);
                 text.push_str(&quoted(row));
                 for (c, column) in forecast.values.iter().enumerate() {
                     let quantiles = forecast.quantiles.get(c).into_iter().flatten();
                     for cells in std::iter::once(column).chain(quantiles) {
                         // The shortest digits that read back as the same number.
-                        text.push_str(&format!(",{:?}", cells.get(i).copied().unwrap_or(f64::NAN)));
+                        let _ = write!(text, ",{:?}", cells.get(i).copied().unwrap_or(f64::NAN));
                     }
                     let bounds: Vec<_> = forecast.intervals.get(c).into_iter().flatten().flatten().collect();
                     for which in 0..2 * self.intervals.len() {
                         // A bound that is not known is an empty cell.
                         let bound = bounds.get(which).and_then(|b| b.get(i)).filter(|b| b.is_finite());
-                        text.push_str(&bound.map_or_else(|| ",".to_owned(), |b| format!(",{b:?}")));
+                        text.push(',');
+                        bound.iter().for_each(|b| {
+                            let _ = write!(text, "{b:?}");
+                        });
                     }
                 }
                 text.push('\n');

@@ -81,9 +81,8 @@ pub fn levels_ahead(
     if levels.is_empty() {
         return Ok((levels, None));
     }
-    let enough = run
-        .dataset(panel.clone())
-        .and_then(|(_, windowed)| run.enough_windows_ahead(&windowed, known, &levels));
+    let enough =
+        run.windowed(panel.clone()).and_then(|windowed| run.enough_windows_ahead(windowed, known, &levels));
     match enough {
         Ok(note) => Ok((levels, note)),
         Err(why @ (RunError::TooFewErrors { .. } | RunError::Untested { .. })) if asked.is_none() => {

@@ -24,7 +24,7 @@ pub(super) fn interval_errors(
     }
     let panel = series(run, &asked.data, None)?;
     note_all(panel.notices());
-    let panel = run.dataset(panel)?.1;
-    run.enough_windows_ahead(&panel, None, &levels)?;
+    let panel = run.windowed(panel)?;
+    run.enough_windows_ahead(panel.clone(), None, &levels)?;
     Ok(Some((levels, panel)))
 }

@@ -3,9 +3,11 @@
 use crate::cells::cell::Cell;
 use crate::dates::digits::digits;
 use crate::dates::infer::UNIX;
-use chrono::format::{Item, Parsed, StrftimeItems, parse};
+use chrono::format::{Item, Numeric, Parsed, StrftimeItems, parse};
 use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// The way dates are written, so that forecasts continue in the form of the input: a pattern of `strftime`, or `unix-s`,
 /// `unix-ms`, `unix-us`, `unix-ns` for a number of seconds (and so on) since 1970. Digits alone may be written with a fraction of
@@ -15,7 +17,8 @@ pub struct DateForm {
     pattern: String,
     /// The items of the pattern, then of its shorter beginnings that a cell may have instead: some exporters leave out
     /// the time at midnight, and seconds or their fraction where they are 0. Empty for numbers.
-    levels: Vec<Vec<Item<'static>>>,
+    /// Shared, since the dates of every series have their form.
+    levels: Arc<[Vec<Item<'static>>]>,
     /// Parts of a second, for numbers since 1970.
     parts: i64,
     /// Digits after the point of digits alone, which a cell may have or not; none for other patterns.
@@ -95,7 +98,7 @@ impl DateForm {
         let whole = pattern.to_owned();
         if let Some(at) = UNIX.iter().position(|(_, name)| *name == base) {
             let parts = 1000_i64.pow(u32::try_from(at).ok()?);
-            let (levels, decimals) = (Vec::new(), Some(decimals));
+            let (levels, decimals) = (Arc::default(), Some(decimals));
             return Some(Self { pattern: whole, levels, parts, decimals, first_year: FIRST_YEAR });
         }
         let in_digits = base.split('%').skip(1).all(|code| code.len() == 1 && "YmdHMSjGVyu".contains(code));
@@ -108,6 +111,7 @@ impl DateForm {
         for text in beginnings(&lenient) {
             levels.push(StrftimeItems::new(text).parse_to_owned().ok()?);
         }
+        let levels = levels.into();
         let form = Self { pattern: whole, levels, parts: 0, decimals, first_year: FIRST_YEAR };
         // A pattern without a year reads nothing back.
         let probe = NaiveDate::from_ymd_opt(2020, 7, 6)?.and_time(NaiveTime::MIN);
@@ -177,6 +181,11 @@ impl DateForm {
         self.parsed(text, |parsed| complete(parsed, self.first_year))
     }
 
+    /// Whether its years may have two digits.
+    pub(crate) fn has_short_year(&self) -> bool {
+        self.levels.iter().flatten().any(|item| matches!(item, Item::Numeric(Numeric::YearMod100, _)))
+    }
+
     /// The two-digit year of a text that has one.
     pub(crate) fn short_year(&self, cell: Cell<'_>) -> Option<i32> {
         self.parsed(&cell.text(), |p| p.year_mod_100().filter(|_| p.year().is_none()))
@@ -237,8 +246,10 @@ impl DateForm {
         let utc = date.checked_sub_signed(TimeDelta::seconds(i64::from(offset)))?;
         let moment = DateTime::<FixedOffset>::from_naive_utc_and_offset(utc, FixedOffset::east_opt(offset)?);
         // The hours alone of an offset can be read by the library and not be written.
-        let hours = format!("{:+03}", offset / 3600);
-        let pattern = self.pattern.replace("%#z", &hours);
+        let pattern = match self.pattern.contains("%#z") {
+            true => Cow::Owned(self.pattern.replace("%#z", &format!("{:+03}", offset / 3600))),
+            false => Cow::Borrowed(self.pattern.as_str()),
+        };
         let mut text = String::new();
         write!(text, "{}", moment.format(&pattern)).ok()?;
         Some(text)

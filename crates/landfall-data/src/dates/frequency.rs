@@ -165,10 +165,11 @@ impl Spacing {
     pub fn of(dates: &[NaiveDateTime]) -> Self {
         let ruler = Ruler::of(dates);
         let pairs = || dates.windows(2).filter_map(|pair| <[NaiveDateTime; 2]>::try_from(pair).ok());
-        let length = |[a, b]: [NaiveDateTime; 2]| ruler.length(a, b);
+        let lengths: Vec<i64> = pairs().map(|[a, b]| ruler.length(a, b)).collect();
         let mut counts = BTreeMap::new();
-        for step in pairs().map(length) {
-            *counts.entry(step).or_insert(0_usize) += 1;
+        // Most dates are even: one step, as often as there are pairs.
+        for same in lengths.chunk_by(i64::eq) {
+            same.first().into_iter().for_each(|step| *counts.entry(*step).or_insert(0) += same.len());
         }
         // Of equally frequent steps the smallest: a gap is longer than the usual step.
         let Some((&step, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else {
@@ -176,8 +177,8 @@ impl Spacing {
         };
         let usual = ruler.frequency(step, dates.first().copied().unwrap_or_default());
         let (mut gaps, mut uneven) = (Vec::new(), None);
-        for (i, pair) in pairs().enumerate() {
-            let ([from, to], found, row) = (pair, length(pair), i + 1);
+        for (i, ([from, to], found)) in pairs().zip(lengths).enumerate() {
+            let row = i + 1;
             if step > 0 && found > step && found % step == 0 {
                 gaps.push(Gap { row, from, to, missing: usize::try_from(found / step - 1).unwrap_or(0) });
             } else if found != step || step <= 0 {

@@ -45,8 +45,8 @@ pub(crate) fn sheet(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<S
     // Rows are gone through twice, so that never more than the text and its cells are in memory.
     let rows = || Rows::new(below, file, separator);
     let (mut widths, mut comments) = (Vec::new(), 0);
-    for row in rows() {
-        let row = row?;
+    let (mut all, mut row) = (rows(), Row::default());
+    while all.read(&mut row)? {
         comments += usize::from(comments == widths.len() && row.cell(0).starts_with('#'));
         widths.push(Width::of(&row.cells));
     }
@@ -61,8 +61,12 @@ pub(crate) fn sheet(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<S
     if header > 0 {
         notes.push(format!("{} before the header left out", count(header, "line")));
     }
-    let mut rows = rows().skip(header).peekable();
-    let first = rows.next().transpose()?.map(|row| row.cells).unwrap_or_default();
+    let second = rows().nth(header + 1).and_then(Result::ok).unwrap_or_default();
+    let mut rows = rows();
+    for _ in 0..=header {
+        rows.read(&mut row)?;
+    }
+    let first = &row.cells;
     if let Some(most) = options.most.filter(|most| first.len() > most.columns) {
         let (file, found) = (file.to_owned(), first.len());
         return Err(LimitError::Columns { file, found, most: most.columns }.into());
@@ -71,10 +75,7 @@ pub(crate) fn sheet(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<S
     if let Some(first) = names.first_mut().filter(|name| name.starts_with('#')) {
         *first = first.trim_start_matches('#').trim().to_owned();
     }
-    let second: Vec<&str> = match rows.peek() {
-        Some(Ok(row)) => row.cells.iter().map(str::trim).collect(),
-        Some(Err(_)) | None => Vec::new(),
-    };
+    let second: Vec<&str> = second.cells.iter().map(str::trim).collect();
     if is_data(&names, separator == b';') || is_like(&names, &second) {
         return Err(DataError::Read(ReadError::NoHeader { file: file.to_owned() }));
     }
@@ -90,8 +91,7 @@ pub(crate) fn sheet(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<S
         names.truncate(named.max(used));
     }
     let mut texts = Texts::new(names.len());
-    for row in rows {
-        let row = row?;
+    while rows.read(&mut row)? {
         let width = Width::of(&row.cells);
         let fields = if width.used > names.len() { width.used } else { width.all.min(names.len()) };
         check_fields(names.len(), fields, || Place::line(file, row.line))?;
@@ -163,6 +163,7 @@ fn numeric(text: &str) -> bool {
 }
 
 /// A row of a text file and the line it stands on.
+#[derive(Default)]
 pub(crate) struct Row {
     pub(crate) line: usize,
     pub(crate) cells: StringRecord,
@@ -219,19 +220,16 @@ impl<'a> Rows<'a> {
     fn place(&self) -> Place {
         Place::line(self.file, self.line)
     }
-}
 
-impl Iterator for Rows<'_> {
-    type Item = Result<Row, DataError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut cells = StringRecord::new();
+    /// Reads the next row into the memory of one before, or says that there is none.
+    fn read(&mut self, row: &mut Row) -> Result<bool, DataError> {
+        let cells = &mut row.cells;
         loop {
-            match self.reader.read_record(&mut cells) {
-                Ok(false) => return None,
+            match self.reader.read_record(cells) {
+                Ok(false) => return Ok(false),
                 Ok(true) => {}
                 Err(reason) => {
-                    return Some(Err(DataError::Read(ReadError::Malformed { at: self.place(), reason })));
+                    return Err(DataError::Read(ReadError::Malformed { at: self.place(), reason }));
                 }
             }
             let bytes: &[u8] = self.reader.get_ref().get_ref();
@@ -242,13 +240,23 @@ impl Iterator for Rows<'_> {
             self.counted = start;
             if self.separator == BLANKS {
                 // A run of blanks is one separator.
-                cells = cells.iter().filter(|cell| !cell.is_empty()).collect();
+                *cells = cells.iter().filter(|cell| !cell.is_empty()).collect();
             }
             // A line of spaces is as blank as an empty one, and so is one of separators alone.
             if cells.iter().any(|cell| !cell.trim().is_empty()) {
-                return Some(Ok(Row { line: self.line, cells }));
+                row.line = self.line;
+                return Ok(true);
             }
         }
+    }
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<Row, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut row = Row::default();
+        self.read(&mut row).map(|more| more.then_some(row)).transpose()
     }
 }
 

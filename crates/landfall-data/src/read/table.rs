@@ -1,5 +1,6 @@
 //! Series from a table: its rows told apart by series and put in the order of their dates, its values filled.
 
+use crate::cells::cell::Cell;
 use crate::dates::Dates;
 use crate::dates::clock::changes as clock_changes;
 use crate::dates::purpose::Purpose;
@@ -181,19 +182,22 @@ fn groups(sheet: &Sheet, ids: &[usize], most: Option<Most>) -> Result<Vec<Group>
     }
     let mut groups: Vec<Group> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
-    let mut last = 0;
+    let mut columns: Vec<_> = ids.iter().map(|field| sheet.cells(*field)).collect();
+    let (mut key, mut before, mut last) = (Vec::new(), Vec::new(), 0);
     for i in 0..sheet.len() {
+        std::mem::swap(&mut key, &mut before);
+        key.clear();
+        key.extend(columns.iter_mut().map(|cells| cells.next().unwrap_or_default()));
         // Rows of one series stand behind each other in most tables.
-        let same = |field: &usize| i > 0 && sheet.cell(i, *field) == sheet.cell(i - 1, *field);
-        if let (true, Some((_, rows))) = (ids.iter().all(same), groups.get_mut(last)) {
+        if let (true, Some((_, rows))) = (key == before, groups.get_mut(last)) {
             rows.push(i);
             continue;
         }
-        if let Some(empty) = ids.iter().find(|field| sheet.cell(i, **field).is_empty()) {
+        if let Some((empty, _)) = ids.iter().zip(&key).find(|(_, cell)| cell.is_empty()) {
             let column = sheet.names.get(*empty).cloned().unwrap_or_default();
             return Err(DataError::Read(ReadError::NoSeriesId { at: sheet.place(i), column }));
         }
-        let id = ids.iter().map(|field| sheet.cell(i, *field).text()).collect::<Vec<_>>().join("/");
+        let id = key.iter().map(|cell: &Cell<'_>| cell.text()).collect::<Vec<_>>().join("/");
         last = *places.entry(id).or_insert_with_key(|id| {
             groups.push((Some(id.clone()), Vec::new()));
             groups.len() - 1
@@ -227,24 +231,19 @@ impl Rows<'_> {
     fn in_order(&mut self, rows: Vec<usize>) -> Result<(Vec<usize>, Option<Vec<NaiveDateTime>>), DataError> {
         let Some(source) = self.source else { return Ok((self.by_step(rows), None)) };
         let date = |row: &usize| source.dates.values.get(*row).copied().unwrap_or_default();
-        let mut dated: Vec<(NaiveDateTime, usize)> = rows.iter().map(|row| (date(row), *row)).collect();
-        let ascend = |dated: &[(NaiveDateTime, usize)]| {
-            dated.windows(2).all(|pair| pair.first().map(|p| p.0) < pair.last().map(|p| p.0))
-        };
-        if !ascend(&dated) {
-            let given: Vec<NaiveDateTime> = dated.iter().map(|(date, _)| *date).collect();
-            if let Some((moved, changes)) = clock_changes(&given) {
-                self.changes += changes;
-                return Ok((rows, Some(moved)));
-            }
-            self.sorted += usize::from(!given.is_sorted());
-            dated.sort_by_key(|(date, _)| *date);
-            dated = self.without_repeats(dated)?;
+        let given: Vec<NaiveDateTime> = rows.iter().map(date).collect();
+        if given.is_sorted_by(|a, b| a < b) {
+            return Ok((rows, Some(given)));
         }
-        Ok((
-            dated.iter().map(|(_, row)| *row).collect(),
-            Some(dated.into_iter().map(|(date, _)| date).collect()),
-        ))
+        if let Some((moved, changes)) = clock_changes(&given) {
+            self.changes += changes;
+            return Ok((rows, Some(moved)));
+        }
+        self.sorted += usize::from(!given.is_sorted());
+        let mut dated: Vec<(NaiveDateTime, usize)> = given.into_iter().zip(rows).collect();
+        dated.sort_by_key(|(date, _)| *date);
+        let (dates, rows) = self.without_repeats(dated)?.into_iter().unzip();
+        Ok((rows, Some(dates)))
     }
 
     /// The rows in the order of their steps, each once.

@@ -357,12 +357,11 @@ impl Run {
     /// [`RunError::TooFewErrors`]; [`RunError::NoErrors`].
     pub fn enough_windows_ahead(
         &self,
-        panel: &WindowedPanel,
+        panel: WindowedPanel,
         known: Option<&Panel>,
         levels: &[f64],
     ) -> Result<Option<String>, RunError> {
-        let panel = panel.clone().to_the_end()?;
-        self.enough(&panel, &[Segment::Validation, Segment::Test], known, levels)
+        self.enough(&panel.to_the_end()?, &[Segment::Validation, Segment::Test], known, levels)
     }
 
     fn enough(
@@ -446,7 +445,8 @@ impl Run {
         levels: &[f64],
         forecasts: &mut [Forecast],
     ) -> Result<(), RunError> {
-        let widths = self.half_widths(engine, weights, (&self.dataset(panel)?.1, known), levels)?;
+        let panel = self.windowed(panel)?.to_the_end()?;
+        let widths = self.half_widths_at_the_end(engine, weights, (&panel, known), levels)?;
         forecasts.iter_mut().for_each(|forecast| widths.add_to(forecast));
         Ok(())
     }
@@ -480,11 +480,21 @@ impl Run {
         (panel, known): (&WindowedPanel, Option<&Panel>),
         levels: &[f64],
     ) -> Result<HalfWidths, RunError> {
-        let panel = panel.clone().to_the_end()?;
-        let mut session = self.session(engine, &Dataset::windowed(&panel)?, weights)?;
-        let before = self.errors_before_test(&mut session, &panel, known, levels)?;
-        let mut source = run_source(&mut session, &panel, self.forecaster());
-        let after = past_errors(&mut source, &panel, Segment::Test, known, before.limit)?;
+        self.half_widths_at_the_end(engine, weights, (&panel.clone().to_the_end()?, known), levels)
+    }
+
+    /// As [`Run::half_widths`], of a panel whose test windows go on to the end.
+    fn half_widths_at_the_end(
+        &self,
+        engine: &Engine,
+        weights: Weights,
+        (panel, known): (&WindowedPanel, Option<&Panel>),
+        levels: &[f64],
+    ) -> Result<HalfWidths, RunError> {
+        let mut session = self.session(engine, &Dataset::windowed(panel)?, weights)?;
+        let before = self.errors_before_test(&mut session, panel, known, levels)?;
+        let mut source = run_source(&mut session, panel, self.forecaster());
+        let after = past_errors(&mut source, panel, Segment::Test, known, before.limit)?;
         drop(source);
         let (targets, horizon) = (panel.targets(), self.resolved().network.horizon());
         let lowest = panel.columns().iter().take(targets).map(|column| before.lowest(column)).collect();

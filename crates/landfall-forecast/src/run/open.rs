@@ -161,9 +161,9 @@ impl Run {
     /// # Errors
     /// A column that is not there; whatever keeps a file from being series.
     pub fn load(&self, data: &[PathBuf], fill: Option<crate::data::Fill>) -> Result<Data, RunError> {
-        let mut resolved = self.resolved.clone();
+        let mut source = self.resolved.source.clone();
         let columns = self.resolved.settings.file_columns();
-        match &mut resolved.source {
+        match &mut source {
             Source::Files { paths, read } => {
                 read.columns = columns;
                 read.fill = fill.or(read.fill);
@@ -180,17 +180,18 @@ impl Run {
             }
             Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {}
         }
-        match resolved.load() {
+        let load = |source: &Source| self.resolved.load_from(source);
+        match load(&source) {
             Err(RunError::Data(DataError::Series(SeriesError::UnknownColumn { file, name, known })))
                 if !data.is_empty() =>
             {
-                let Source::Files { read, .. } = &mut resolved.source else { return resolved.load() };
+                let Source::Files { read, .. } = &mut source else { return load(&source) };
                 if !read.date_column.take().is_some_and(|columns| columns.contains(&name)) {
                     return Err(DataError::Series(SeriesError::UnknownColumn { file, name, known }).into());
                 }
                 read.date_format = None;
                 let notice = format!("{file}: no column `{name}`, where the run had dates; rows are counted");
-                Ok(match resolved.load()? {
+                Ok(match load(&source)? {
                     Data::Series(panel) => Data::Series(panel.with_notice(notice)),
                     other @ (Data::Walk(_) | Data::Tokens(_)) => other,
                 })
@@ -225,12 +226,20 @@ impl Run {
     ///
     /// # Errors
     /// When the series are too short, have other columns, or are none of the run's.
-    pub fn dataset(&self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
+    pub fn windowed(&self, panel: Panel) -> Result<WindowedPanel, RunError> {
         let n = &self.resolved.network;
         let scalers = self.need_scalers()?;
         let sizes = (n.context(), n.horizon());
-        let panel = WindowedPanel::with_scalers(panel, self.resolved.split, sizes, scalers)
-            .map_err(|why| if why.is_too_short() { RunError::Untested { why } } else { why.into() })?;
+        WindowedPanel::with_scalers(panel, self.resolved.split, sizes, scalers)
+            .map_err(|why| if why.is_too_short() { RunError::Untested { why } } else { why.into() })
+    }
+
+    /// The same windows, with their scaled values.
+    ///
+    /// # Errors
+    /// As [`Run::windowed`]; when a value overflows when scaled.
+    pub fn dataset(&self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
+        let panel = self.windowed(panel)?;
         Ok((Dataset::windowed(&panel)?, panel))
     }
 
@@ -400,6 +409,17 @@ impl Run {
     /// # Errors
     /// As [`Run::forecast`], when no series remains.
     pub fn forecast_all(
+        &self,
+        session: &mut Session,
+        panel: &Panel,
+        future: Option<Future<'_>>,
+    ) -> Result<(Vec<Forecast>, Vec<String>), RunError> {
+        // Thousands of short predictions, each of which would otherwise be handed to the engine's threads by itself.
+        let engine = session.engine.clone();
+        engine.enter(|| self.forecast_each(session, panel, future))
+    }
+
+    fn forecast_each(
         &self,
         session: &mut Session,
         panel: &Panel,

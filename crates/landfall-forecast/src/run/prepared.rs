@@ -64,11 +64,10 @@ impl Run {
         let why = self.known();
         let ahead_of = scaled.split_off((series.channels() - why.len()) * context);
         let known = self.scaled_ahead((series, scaler), &ahead_of, (future, only))?;
-        let history = match self.forecaster() {
-            Some(f) => {
-                let history = series.last_rows(f.history(context))?;
-                Some((scaler.scale_f64(&history)?, history.rows()))
-            }
+        let history = match self.forecaster().map(|f| f.history(context)) {
+            // The rows that the network reads, as a rule.
+            Some(rows) if rows == context => Some(([scaled.as_slice(), &ahead_of].concat(), rows)),
+            Some(rows) => Some((scaler.scale_f64(&series.last_rows(rows)?)?, rows)),
             None => None,
         };
         Ok(Prepared { context: last, scaler: scaler.clone(), scaled, known, history, by_itself: None })

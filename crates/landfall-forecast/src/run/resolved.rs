@@ -24,7 +24,12 @@ impl Resolved {
     /// # Errors
     /// Whatever keeps it from being a series, with its place.
     pub fn load(&self) -> Result<Data, RunError> {
-        let panel = match &self.source {
+        self.load_from(&self.source)
+    }
+
+    /// As [`Resolved::load`], from another source than its own.
+    pub(super) fn load_from(&self, source: &Source) -> Result<Data, RunError> {
+        let panel = match source {
             Source::Files { paths, .. } if matches!(self.network.predicts(), Predicts::Classes(_)) => {
                 let [path] = paths.as_slice() else {
                     return Err(DataError::from(TokenError::ManyFiles { count: paths.len() }).into());

@@ -23,18 +23,28 @@ impl File {
             let why = "its format is that of torch before 1.6; load it there and save it again".to_owned();
             return Err(CheckpointError::Torch { path: path.to_owned(), why });
         }
+        Self::from_safetensors(path, &bytes)
+    }
+
+    /// Reads the bytes of a safetensors file; `path` is what messages call it.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Format`], [`CheckpointError::Checksum`].
+    pub fn from_safetensors(path: &Path, bytes: &[u8]) -> Result<Self, CheckpointError> {
         let format = |why: String| CheckpointError::Format { path: path.to_owned(), why };
-        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| format(e.to_string()))?;
-        let parsed = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
+        let (size, header) = SafeTensors::read_metadata(bytes).map_err(|e| format(e.to_string()))?;
+        // The header has been checked against the elements behind it, and its own size stands before it.
+        let data = bytes.get(size_of::<u64>() + size..).unwrap_or_default();
         let mut out = Self::default();
         out.metadata.extend(header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
-        for (name, view) in parsed.tensors() {
-            let known = DType::ALL.iter().copied().find(|&d| dtype(d) == view.dtype());
-            let known = known.ok_or_else(|| format(format!("tensor {name} has dtype {:?}", view.dtype())))?;
-            let shape = Shape::new(view.shape())
-                .ok_or_else(|| format(format!("tensor {name} has {} axes", view.shape().len())))?;
-            out.tensors
-                .insert(name, Tensor { spec: Spec { dtype: known, shape }, bytes: view.data().to_vec() });
+        for (name, info) in header.tensors() {
+            let known = DType::ALL.iter().copied().find(|&d| dtype(d) == info.dtype);
+            let known = known.ok_or_else(|| format(format!("tensor {name} has dtype {:?}", info.dtype)))?;
+            let shape = Shape::new(&info.shape)
+                .ok_or_else(|| format(format!("tensor {name} has {} axes", info.shape.len())))?;
+            let (start, end) = info.data_offsets;
+            let bytes = data.get(start..end).unwrap_or_default().to_vec();
+            out.tensors.insert(name, Tensor { spec: Spec { dtype: known, shape }, bytes });
         }
         match out.metadata.remove(CHECKSUM) {
             Some(sum) if sum != out.checksum() => Err(CheckpointError::Checksum { path: path.to_owned() }),

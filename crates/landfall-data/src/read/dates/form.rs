@@ -112,7 +112,7 @@ fn find_written<'a>(
     }
     let (form, stamps) = decide(readings)?.ok_or(failed)?;
     let form = with_zeros_as_written(form, &stamps, cells);
-    Ok(on_one_clock(form, &stamps))
+    Ok(on_one_clock(form, stamps))
 }
 
 /// Reads all cells in a form that is known.
@@ -124,13 +124,13 @@ pub(crate) fn read<'a>(
         return read_times(cells, Some(form));
     }
     let (form, stamps) = read_all(form, cells)?;
-    Ok(on_one_clock(form, &stamps))
+    Ok(on_one_clock(form, stamps))
 }
 
 /// Reads timestamps. They are dates already; a form that is known must be one that writes them whole, and else they get the one
 /// with as many digits of a second as the finest of them has.
 fn read_times<'a>(
-    cells: impl Iterator<Item = Cell<'a>>,
+    cells: impl Iterator<Item = Cell<'a>> + Clone,
     form: Option<&DateForm>,
 ) -> Result<DateColumn, NotDates> {
     let time = |cell| if let Cell::Time(time) = cell { plausible(time) } else { None };
@@ -149,7 +149,11 @@ fn read_all<'a>(
     form: &DateForm,
     cells: impl Iterator<Item = Cell<'a>> + Clone,
 ) -> Result<(DateForm, Vec<Stamp>), NotDates> {
-    let form = match first_year(cells.clone().filter_map(|cell| form.short_year(cell)))? {
+    let first = match form.has_short_year() {
+        true => first_year(cells.clone().filter_map(|cell| form.short_year(cell)))?,
+        false => None,
+    };
+    let form = match first {
         Some(first) => form.clone().since_year(first),
         None => form.clone(),
     };
@@ -189,12 +193,12 @@ fn likely(form: &DateForm, stamps: &[Stamp]) -> bool {
 }
 
 /// All dates, or the row of the first cell that is none.
-fn all<T>(read: impl Iterator<Item = Option<T>>) -> Result<Vec<T>, NotDates> {
-    let read: Vec<Option<T>> = read.collect();
-    match read.iter().position(Option::is_none) {
-        Some(row) => Err(NotDates::Cell { row, dates: read.iter().flatten().count() }),
-        None => Ok(read.into_iter().flatten().collect()),
-    }
+fn all<T>(read: impl Iterator<Item = Option<T>> + Clone) -> Result<Vec<T>, NotDates> {
+    let dates: Option<Vec<T>> = read.clone().collect();
+    dates.ok_or_else(|| {
+        let row = read.clone().take_while(Option::is_some).count();
+        NotDates::Cell { row, dates: read.flatten().count() }
+    })
 }
 
 /// Whether cells are whole numbers that go on by one.
@@ -266,14 +270,15 @@ fn with_zeros_as_written<'a>(
 
 /// Puts dates with offsets from UTC on one clock: the wall's where its dates are evenly spaced, as those of days are,
 /// else that of the last offset.
-fn on_one_clock(form: DateForm, stamps: &[Stamp]) -> DateColumn {
+fn on_one_clock(form: DateForm, stamps: Vec<Stamp>) -> DateColumn {
     let offsets = || stamps.iter().map(|stamp| stamp.offset.unwrap_or(0));
     let last = stamps.last().and_then(|stamp| stamp.offset).unwrap_or(0);
-    let local: Vec<NaiveDateTime> = stamps.iter().map(|stamp| stamp.local).collect();
     let column = |values, note| DateColumn { form: form.clone(), values, offset: last, note };
     if !form.has_offset() || offsets().all(|offset| offset == last) {
-        return column(local, None);
+        // In the memory of the stamps.
+        return column(stamps.into_iter().map(|stamp| stamp.local).collect(), None);
     }
+    let local: Vec<NaiveDateTime> = stamps.iter().map(|stamp| stamp.local).collect();
     let moved = stamps.iter().map(|stamp| {
         let ahead = TimeDelta::seconds(i64::from(last - stamp.offset.unwrap_or(0)));
         stamp.local.checked_add_signed(ahead).unwrap_or(stamp.local)
