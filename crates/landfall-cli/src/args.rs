@@ -11,7 +11,7 @@ mod values;
 
 pub(crate) use other_programs::{Export, Import};
 pub(crate) use serving::{Access, Backtest, KeptIntervals, Serve};
-use settings::{Given, OfChannels};
+use settings::{Given, OfChannels, OfReading};
 pub(crate) use settings::{Setup, Shapes};
 pub(crate) use together::Together;
 use values::{On, decimal, weights};
@@ -231,14 +231,13 @@ pub(crate) enum Baseline {
 
 #[derive(Debug, Group)]
 pub(crate) struct Forecast {
-    /// Run directory.
-    pub(crate) run: PathBuf,
-    /// CSV to continue; may have newer rows than the training data [default: the data of the run]. Repeat for more series.
-    #[arg(long, value_name = "F.csv")]
-    pub(crate) data: Vec<PathBuf>,
-    /// Fill missing values: previous, linear or zero.
-    #[arg(long)]
-    pub(crate) fill: Option<String>,
+    /// Run directory, whose own data may be left out. Without one the pretrained forecaster continues --data by --horizon rows.
+    pub(crate) run: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) given: Given<OfReading>,
+    /// Weights of landfall pretrain, for a forecast without a run [default: those of the program].
+    #[arg(long, value_name = "W.safetensors")]
+    pub(crate) pretrained: Option<PathBuf>,
     /// Forecast from a past row, the last one that is known: a date, or a row number (from 0) of data without dates
     /// [default: the last row].
     #[arg(long, value_name = "DATE")]
@@ -250,7 +249,7 @@ pub(crate) struct Forecast {
     /// Write a CSV here instead of to standard output.
     #[arg(long, value_name = "F.csv")]
     pub(crate) out: Option<PathBuf>,
-    /// Prediction intervals of these levels in percent, as in 80,95 [default: those of the run, otherwise none].
+    /// Prediction intervals of these levels in percent, as in 80,95 [default: those of the run; 80 without a run].
     #[arg(long, value_name = "P,P", value_delimiter = ',', allow_negative_numbers = true)]
     pub(crate) interval: Option<Vec<f64>>,
     /// No prediction intervals, whatever the run has.

@@ -3,6 +3,7 @@
 use crate::data::DataError;
 use crate::pretrained::PretrainedError;
 use crate::run::{RunError, SettingsError, Text};
+use crate::zero_shot::ZeroShotError;
 use landfall_train::checkpoint::CheckpointError;
 use std::path::PathBuf;
 
@@ -87,6 +88,12 @@ pub enum ForecastError {
         /// Rows that a forecast needs.
         needed: usize,
     },
+    /// Without a run, something else than a series is to be forecast.
+    #[error("only series are forecast without a run; {}", Text::from("give {data} with a row for each time step"))]
+    NoSeries,
+    /// The pretrained forecaster.
+    #[error(transparent)]
+    ZeroShot(#[from] ZeroShotError),
     /// At an origin of a backtest.
     #[error("at the origin {origin}: {why}")]
     AtOrigin {
@@ -110,7 +117,9 @@ impl ForecastError {
             | Self::NoSteps(_)
             | Self::DataChanged { .. }
             | Self::SeriesChanged { .. }
-            | Self::TooEarly { .. } => false,
+            | Self::TooEarly { .. }
+            | Self::NoSeries
+            | Self::ZeroShot(_) => false,
         }
     }
 }

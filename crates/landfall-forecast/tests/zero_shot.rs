@@ -17,6 +17,7 @@ fn small() -> Recipe {
         [crops]
         hidden_crops = 0.5
         hidden_rows = 0.3
+        logarithms = 0.5
         decay = 8.0
         lengths = [
             { windows = 4, shortest = 3, context = 8, horizon = 4 },

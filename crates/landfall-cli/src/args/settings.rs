@@ -34,6 +34,17 @@ impl Selection for OfChannels {
     }
 }
 
+/// How series are read that no run knows, and what is forecast of them.
+#[derive(Debug)]
+pub(crate) struct OfReading;
+
+impl Selection for OfReading {
+    fn takes(setting: &Setting) -> bool {
+        let of_series = setting.facts.of_files && setting.facts.group == Group::Data;
+        of_series || ["data", "columns", "target", "horizon", "quantiles"].contains(&setting.name)
+    }
+}
+
 /// What processes that train together agree on.
 #[derive(Debug)]
 pub(crate) struct OfRanks;

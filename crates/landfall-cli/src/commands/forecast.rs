@@ -7,29 +7,53 @@ use crate::output;
 use crate::table::Table;
 use landfall_forecast::forecasting::{Predictor, future, levels_ahead, series};
 use landfall_forecast::report::plot;
-use landfall_forecast::run::{Forecast, Run};
+use landfall_forecast::run::{Forecast, Run, Setting, Settings, Weights};
+use landfall_forecast::untrained::{self, Spread, Untrained};
 use landfall_train::data::{Cutoff, Future, Panel, few};
 use landfall_train::files;
 use std::path::Path;
+
+/// What was forecast, and how it is shown.
+struct Forecasts {
+    forecasts: Vec<Forecast>,
+    /// The columns that were forecast.
+    columns: Vec<String>,
+    /// Levels of the quantiles beside them, and of the intervals in percent.
+    levels: Vec<f64>,
+    intervals: Vec<f64>,
+    horizon: usize,
+    /// The last known row of the first series.
+    after: String,
+}
 
 /// Forecasts and writes.
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if let Some(path) = args.out.as_ref().filter(|p| p.exists()) {
         return Err(CliError::OutExists(path.clone()));
     }
-    let run = Run::open(&args.run)?;
-    let panel = series(&run, &args.data, fill(args.fill.as_ref())?)?;
+    let made = match &args.run {
+        Some(run) => of_run(args, run)?,
+        None => without_run(args)?,
+    };
+    made.show(args)
+}
+
+/// What a run forecasts.
+fn of_run(args: &Args, run: &Path) -> Result<Forecasts, CliError> {
+    let Settings { data, fill: filled, .. } = &args.given.settings;
+    let read = |setting: &&Setting| !["data", "fill"].contains(&setting.name);
+    let own = args.given.settings.given().find(read).map(|setting| format!("--{}", setting.key()));
+    if let Some(flags) = own.or(args.pretrained.as_ref().map(|_| "--pretrained".to_owned())) {
+        let why = "a run has its own; leave it out";
+        return Err(CliError::FlagsOf { flags, other: "a run directory".to_owned(), why });
+    }
+    let run = Run::open(run)?;
+    let data = data.as_ref().map_or(&[][..], |files| &files.0);
+    let panel = series(&run, data, fill(filled.as_ref())?)?;
     // What was known in advance at a past row stands in the rows after it.
     let whole = args.at.as_ref().map(|_| panel.clone());
-    let (panel, left_out) = match &args.at {
-        Some(text) => {
-            let context = run.resolved().network.context();
-            let needed = run.forecaster().map_or(context, |f| f.history(context));
-            panel.until(Cutoff::parse(text, &panel)?, needed)?
-        }
-        None => (panel, Vec::new()),
-    };
-    note_all(&few(&left_out));
+    let context = run.resolved().network.context();
+    let panel = until(args, panel, run.forecaster().map_or(context, |f| f.history(context)))?;
     // Intervals are made of windows of the whole series, which end with a known row.
     let past = (whole.as_ref().unwrap_or(&panel), whole.as_ref().map(|_| &panel));
     let (intervals, note) = match args.no_interval {
@@ -56,36 +80,92 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         ));
     }
     let run = predictor.run();
-    let horizon = run.resolved().network.horizon();
-    let columns = panel.columns().get(..run.targets()).unwrap_or_default();
-    let table = Table::new(&forecasts, columns, (run.levels(), &intervals), horizon);
-    let writes_csv = args.out.is_some() || !(args.with.json || args.plot);
-    if let Some(name) = table.named_twice().filter(|_| writes_csv) {
-        return Err(CliError::NamedTwice(name));
+    Ok(Forecasts {
+        forecasts,
+        columns: panel.columns().get(..run.targets()).unwrap_or_default().to_vec(),
+        levels: run.levels().to_vec(),
+        intervals,
+        horizon: run.resolved().network.horizon(),
+        after: after(args, &panel),
+    })
+}
+
+/// What the pretrained forecaster makes of data that no run knows.
+fn without_run(args: &Args) -> Result<Forecasts, CliError> {
+    let settings = &args.given.settings;
+    let example = "a forecast without a run is one of files, as in: landfall forecast --data F.csv --horizon 12";
+    if settings.data.is_none() {
+        return Err(CliError::Needed("a run directory or --data", example));
     }
-    if let Some(note) = table.note() {
-        output::note(&format!("note: {note}"));
+    let Some(horizon) = settings.horizon else { return Err(CliError::Needed("--horizon", example)) };
+    let of_runs = [("--future", !args.future.is_empty()), ("--weights", args.with.weights != Weights::Best)];
+    if let Some((flag, _)) = of_runs.iter().find(|(_, given)| *given) {
+        let why = "only a run has a use for it; leave it out, or name a run directory";
+        return Err(CliError::Flags { flag, other: "no run directory".to_owned(), why });
     }
-    if let Some(path) = &args.out {
-        write(path, &table.csv())?;
+    let intervals = match &args.interval {
+        _ if args.no_interval => Vec::new(),
+        Some(levels) => levels.clone(),
+        None => vec![untrained::INTERVAL],
+    };
+    let levels = settings.quantiles.clone().unwrap_or_default();
+    let spread = Spread { quantiles: &levels, intervals: &intervals };
+    untrained::check(spread)?;
+    let panel = until(args, untrained::series(settings)?, 1)?;
+    note_all(panel.notices().iter().chain(&untrained::unused(&panel)));
+    let on = &args.with.on;
+    let mut forecaster = Untrained::new(args.pretrained.as_deref(), on.device, on.threads)?;
+    forecaster.device().iter().for_each(|device| output::note(device));
+    let forecasts = forecaster.forecast(&panel, horizon, spread)?;
+    output::note("forecast by the pretrained forecaster: nothing was trained on this data, and nothing tested");
+    let columns = panel.columns().get(..panel.targets()).unwrap_or_default().to_vec();
+    Ok(Forecasts { forecasts, columns, levels, intervals, horizon, after: after(args, &panel) })
+}
+
+/// The series up to the row that is asked for, with `needed` rows at least.
+fn until(args: &Args, panel: Panel, needed: usize) -> Result<Panel, CliError> {
+    let Some(text) = &args.at else { return Ok(panel) };
+    let (panel, left_out) = panel.until(Cutoff::parse(text, &panel)?, needed)?;
+    note_all(&few(&left_out));
+    Ok(panel)
+}
+
+/// The last known row, in words.
+fn after(args: &Args, panel: &Panel) -> String {
+    match (&args.at, panel.series()) {
+        (Some(_), [first, ..]) => first.label(first.rows() - 1),
+        _ => "the last".to_owned(),
     }
-    if args.with.json {
-        return output::json(&table.object(args.out.as_deref()));
-    }
-    if let (true, Some(first)) = (args.plot, forecasts.first()) {
-        draw(first, horizon, forecasts.len() > 1)?;
-    }
-    match &args.out {
-        None if args.plot => Ok(()),
-        None => output::data(table.csv().trim_end()),
-        Some(path) => {
-            let path = path.display();
-            let after = match (&args.at, panel.series()) {
-                (Some(_), [first, ..]) => first.label(first.rows() - 1),
-                _ => "the last".to_owned(),
-            };
-            let source = source(&forecasts);
-            output::line(&format!("{horizon} rows after {after} of {source} are in {path}"))
+}
+
+impl Forecasts {
+    /// Writes or prints them.
+    fn show(&self, args: &Args) -> Result<(), CliError> {
+        let Self { forecasts, horizon, .. } = self;
+        let table = Table::new(forecasts, &self.columns, (&self.levels, &self.intervals), *horizon);
+        let writes_csv = args.out.is_some() || !(args.with.json || args.plot);
+        if let Some(name) = table.named_twice().filter(|_| writes_csv) {
+            return Err(CliError::NamedTwice(name));
+        }
+        if let Some(note) = table.note() {
+            output::note(&format!("note: {note}"));
+        }
+        if let Some(path) = &args.out {
+            write(path, &table.csv())?;
+        }
+        if args.with.json {
+            return output::json(&table.object(args.out.as_deref()));
+        }
+        if let (true, Some(first)) = (args.plot, forecasts.first()) {
+            draw(first, *horizon, forecasts.len() > 1)?;
+        }
+        match &args.out {
+            None if args.plot => Ok(()),
+            None => output::data(table.csv().trim_end()),
+            Some(path) => {
+                let (path, after, source) = (path.display(), &self.after, source(forecasts));
+                output::line(&format!("{horizon} rows after {after} of {source} are in {path}"))
+            }
         }
     }
 }

@@ -63,10 +63,10 @@ const fn line(kind: Kind, weight: f64, seasonal: f64, span: (f64, f64), relative
 
 /// The kinds of calendar.
 pub(crate) const KINDS: [Line; 8] = [
-    line(Kind::Yearly, 0.17, 0.0, (8.0, 80.0), 0.5),
-    line(Kind::Quarterly, 0.18, 0.85, (8.0, 160.0), 0.55),
-    line(Kind::Monthly, 0.22, 0.85, (12.0, 400.0), 0.55),
-    line(Kind::Weekly, 0.10, 0.75, (20.0, 400.0), 0.5),
+    line(Kind::Yearly, 0.17, 0.0, (8.0, 80.0), 0.7),
+    line(Kind::Quarterly, 0.18, 0.85, (8.0, 160.0), 0.7),
+    line(Kind::Monthly, 0.22, 0.85, (12.0, 400.0), 0.7),
+    line(Kind::Weekly, 0.10, 0.75, (20.0, 400.0), 0.6),
     line(Kind::Daily, 0.12, 0.8, (30.0, 1000.0), 0.5),
     line(Kind::Hourly, 0.13, 0.92, (60.0, 2000.0), 0.5),
     line(Kind::Minutely, 0.05, 0.85, (100.0, 2000.0), 0.5),

@@ -40,7 +40,7 @@ fn relate(outline: &Outline, out: &mut [f64]) -> bool {
     let mut draws = outline.relation();
     let width = spread(out, outline.span as usize);
     let size = draws.log_between(0.02, 0.7);
-    if outline.source == Source::Map || width < 1e-9 || !draws.chance(0.35) {
+    if outline.source == Source::Map || width < 1e-9 || !draws.chance(0.5) {
         return false;
     }
     out.iter_mut().for_each(|x| *x *= size / width);

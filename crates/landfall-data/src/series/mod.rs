@@ -183,6 +183,11 @@ impl Series {
         date.unwrap_or_else(|| row.to_string())
     }
 
+    /// The rows of a column whose values were missing and are interpolated here.
+    pub fn interpolated(&self, column: usize) -> &[usize] {
+        self.interpolated.get(column).map_or(&[], Vec::as_slice)
+    }
+
     /// The first `rows` rows as they were known at the last of them: values that were interpolated between the last known
     /// one and a later one repeat the last known one.
     ///

@@ -7,7 +7,7 @@ mod recipe;
 mod weights;
 
 pub use error::ZeroShotError;
-pub use forecaster::{Forecaster, MOST_ROWS};
+pub use forecaster::{Forecaster, MOST_ROWS, Quantiles};
 pub use pretraining::{Point, Pretraining, Verdict};
 pub use recipe::{Optimizer, Recipe, Simulation, Validation};
 pub use weights::Weights;

@@ -4,12 +4,16 @@ use super::ZeroShotError;
 use crate::checkpoint::{File, Tensor};
 use crate::models::zero_shot::{ZeroShot, ZeroShotConfig};
 use landfall::{DType, HostTensor};
+use sha2::{Digest, Sha256};
 use std::path::Path;
 
 /// The metadata entry that tells such a file from others.
 const KIND: (&str, &str) = ("landfall", "zero-shot");
 /// The metadata entry with the sizes of the network.
 const SIZES: &str = "network";
+/// The weights that are shipped, and their SHA-256.
+const SHIPPED: &[u8] = include_bytes!("../../weights/zero-shot.safetensors");
+const SHA256: &str = "f176311d717f4a51c1b5502cb3f4bda335047fc4cf940425073d6975f19cbc6a";
 
 /// The weights of a [`ZeroShot`] and its sizes.
 #[derive(Debug, Clone)]
@@ -21,6 +25,26 @@ pub struct Weights {
 }
 
 impl Weights {
+    /// Those that the library carries, from `recipes/zero-shot.toml`.
+    ///
+    /// ```
+    /// let weights = landfall_forecast::zero_shot::Weights::shipped()?;
+    /// assert_eq!(weights.network.parameters().count(), 1_929_192);
+    /// # Ok::<(), landfall_forecast::zero_shot::ZeroShotError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ZeroShotError::Weights`] where they are damaged.
+    pub fn shipped() -> Result<Self, ZeroShotError> {
+        let path = Path::new("the weights of the program");
+        let found: String = Sha256::digest(SHIPPED).iter().map(|byte| format!("{byte:02x}")).collect();
+        if found != SHA256 {
+            let why = format!("its SHA-256 is {found}, it must be {SHA256}; install it anew");
+            return Err(ZeroShotError::Weights { path: path.to_owned(), why });
+        }
+        Self::of(&File::from_safetensors(path, SHIPPED)?, path)
+    }
+
     /// Writes them in bf16, with `notes` on how they came about, by name.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! What a step trains on: random crops of series, cut on the device, and the loss of their forecasts.
 
 use super::network::ZeroShot;
-use super::scaling::scaled;
+use super::scaling::{in_logarithms, scaled};
 use super::sizes::{LEVELS, Seen};
 use crate::nn::{Context, Mode};
 use landfall::{All, DType, Error, Graph, Keep, Rule, Spec, Value, ops};
@@ -31,6 +31,8 @@ pub struct Crops {
     pub hidden_crops: f64,
     /// The largest share of the rows that are hidden in such a crop; it is uniform below that.
     pub hidden_rows: f64,
+    /// Share of the crops that are seen in logarithms where their values allow it ([`in_logarithms`]); the others as they are.
+    pub logarithms: f64,
     /// What the error of a row counts falls as `(1 + (row − 1)/decay)^(−1/2)` with its distance from the context; 0 for no fall.
     pub decay: f64,
 }
@@ -112,7 +114,7 @@ impl Crops {
         let dtype = g.spec(x).dtype;
         let age = g.arange(dtype, c.context as f64, -1.0, c.context)?;
         let known = g.cast(g.and(g.less_equal(age, rows)?, g.equal(x, x)?)?, dtype)?;
-        let cut = self.told(g, [x, y, known], c.patch)?;
+        let cut = self.told(g, [x, y, known], None, c.patch)?;
         let forecast = network.forward(cx, &[cut.seen])?;
         let loss = quantile_loss(g, forecast, cut.targets, cut.counts)?;
         let loss = g.sum(g.reshape(loss, [batch, horizon * LEVELS.len()])?, 1)?;
@@ -145,16 +147,25 @@ impl Crops {
             let share = g.select(chosen, share, g.scalar(x, 0.0)?)?;
             known = g.and(known, g.greater_equal(drawn(cx, dtype, [batch, l.context])?, share)?)?;
         }
-        self.told(g, [x, y, g.cast(known, dtype)?], patch)
+        let chosen = g.less(drawn(cx, dtype, [batch, 1])?, g.scalar(x, self.logarithms)?)?;
+        self.told(g, [x, y, g.cast(known, dtype)?], Some(chosen), patch)
     }
 
-    /// What the network sees of contexts `[B, R]` with these known rows, and the targets `[B, H]` that come after them.
-    fn told(&self, g: &Graph, [x, y, known]: [Value; 3], patch: usize) -> Result<Cut, Error> {
+    /// What the network sees of contexts `[B, R]` with these known rows, and the targets `[B, H]` that come after them; those that are
+    /// chosen, or all, in logarithms.
+    fn told(
+        &self,
+        g: &Graph,
+        [x, y, known]: [Value; 3],
+        chosen: Option<Value>,
+        patch: usize,
+    ) -> Result<Cut, Error> {
         let dtype = g.spec(x).dtype;
         let [batch, horizon] = g.shape(y).dims().try_into().unwrap_or([0; 2]);
-        let scale = scaled(g, x, known)?;
         let there = g.equal(y, y)?;
         let zero = g.scalar(y, 0.0)?;
+        let [x, y] = in_logarithms(g, [x, y, known], chosen)?;
+        let scale = scaled(g, x, known)?;
         let targets = scale.targets(g, g.select(there, y, zero)?)?;
         let there = g.cast(there, dtype)?;
         let counts = g.mul(there, self.falling(g, dtype, horizon)?)?;

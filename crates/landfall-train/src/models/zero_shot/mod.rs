@@ -8,7 +8,7 @@ mod sizes;
 
 pub use crops::{Crops, Lengths};
 pub use network::ZeroShot;
-pub use scaling::{Scaled, scaled};
+pub use scaling::{RATIO, Scaled, in_logarithms, scaled};
 pub use sizes::{LEVELS, Seen, ZeroShotConfig};
 
 #[cfg(test)]

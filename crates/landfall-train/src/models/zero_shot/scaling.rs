@@ -2,6 +2,10 @@
 
 use landfall::{Error, Graph, Keep, Value};
 
+/// A window of positive values, of which the largest is less than this many times the smallest, is seen in logarithms: what grows or
+/// varies in proportion does so evenly there. Others, such as demand near 0, are seen as they are.
+pub const RATIO: f64 = 50.0;
+
 /// A spread below this share of the largest value is that of a constant, within the rounding of f32.
 const FLAT: f64 = 1e-5;
 
@@ -42,6 +46,34 @@ pub fn scaled(g: &Graph, x: Value, known: Value) -> Result<Scaled, Error> {
     let deviation = g.select(g.greater(deviation, g.scalar(x, FLAT)?)?, deviation, one)?;
     let context = asinh(g, g.div(centred, deviation)?)?;
     Ok(Scaled { context: g.name(context, "scaled"), largest, mean, deviation })
+}
+
+/// Contexts `x` `[B, R]` and what follows them, `y` `[B, H]`: `ln(1 + (v − low)/low)` of windows whose `known` values are positive and within
+/// [`RATIO`], `low` the smallest of them. What follows counts as a hundredth of that at least. `chosen` `[B, 1]` tells which windows may be
+/// seen so; all if left out.
+///
+/// # Errors
+/// Shapes or dtypes that differ.
+#[track_caller]
+pub fn in_logarithms(
+    g: &Graph,
+    [x, y, known]: [Value; 3],
+    chosen: Option<Value>,
+) -> Result<[Value; 2], Error> {
+    let (zero, one) = (g.scalar(x, 0.0)?, g.scalar(x, 1.0)?);
+    let seen = g.greater(known, zero)?;
+    let low = g.min(g.select(seen, x, g.scalar(x, f64::from(f32::MAX))?)?, Keep(1))?;
+    let high = g.max(g.select(seen, x, zero)?, Keep(1))?;
+    // Of a window of which nothing is known the smallest is above the largest.
+    let within = g.and(g.less_equal(low, high)?, g.less(high, g.affine(low, RATIO, 0.0)?)?)?;
+    let all = g.and(g.greater(low, zero)?, within)?;
+    let all = chosen.map_or(Ok(all), |chosen| g.and(all, chosen))?;
+    let low = g.select(all, low, one)?;
+    let of = |v: Value, least: Value| {
+        let relative = g.div(g.sub(g.maximum(v, least)?, low)?, low)?;
+        g.select(all, g.log1p(relative)?, v)
+    };
+    Ok([of(x, low)?, of(y, g.affine(low, 0.01, 0.0)?)?])
 }
 
 impl Scaled {

@@ -1,0 +1,199 @@
+//! Forecasts without a run: series that nothing was trained on, by the pretrained forecaster.
+
+use crate::data::{Digits, Panel, Series};
+use crate::error::ForecastError;
+use crate::models::zero_shot::LEVELS;
+use crate::run::{
+    Data, Device, Forecast, Settings, SettingsError, Text, interval_levels, on_device,
+};
+use crate::zero_shot::{self, Quantiles, Weights};
+use statrs::distribution::{ContinuousCDF, Normal};
+use std::path::Path;
+
+/// Level of the interval, in percent, that a forecast has where none is asked for: the outermost quantiles of the network.
+pub const INTERVAL: f64 = 80.0;
+
+/// What a forecast holds beside its medians.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread<'a> {
+    /// Levels of quantiles, above 0 and below 1.
+    pub quantiles: &'a [f64],
+    /// Levels of central intervals, in percent.
+    pub intervals: &'a [f64],
+}
+
+/// The series that settings name, to be forecast without a run: data, how it is read, and columns.
+///
+/// # Errors
+/// Settings that do not fit together; files that cannot be read; data that is no series.
+pub fn series(settings: &Settings) -> Result<Panel, ForecastError> {
+    // Which levels there are is no matter of reading.
+    let settings = Settings { quantiles: None, ..settings.clone() };
+    match settings.resolve()?.load()? {
+        Data::Series(panel) => Ok(panel),
+        Data::Walk(_) | Data::Tokens(_) => Err(ForecastError::NoSeries),
+    }
+}
+
+/// Checks levels of quantiles and intervals.
+///
+/// # Errors
+/// [`SettingsError::Range`].
+pub fn check(spread: Spread<'_>) -> Result<(), SettingsError> {
+    interval_levels(spread.intervals)?;
+    match spread.quantiles.iter().find(|level| !(0.0 < **level && **level < 1.0)) {
+        Some(level) => Err(SettingsError::Range {
+            setting: Text::setting("quantiles"),
+            value: level.to_string(),
+            rule: "levels are above 0 and below 1, as in {quantiles 0.1,0.5,0.9}".into(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// That a panel has columns which the network cannot use, in a sentence.
+#[must_use]
+pub fn unused(panel: &Panel) -> Option<String> {
+    let rest = panel.columns().get(panel.targets()..).filter(|rest| !rest.is_empty())?;
+    Some(format!("the pretrained forecaster reads no covariates: {} left out", rest.join(", ")))
+}
+
+/// The pretrained forecaster on a device.
+///
+/// ```
+/// use landfall_data::{Panel, Series};
+/// use landfall_forecast::run::Device;
+/// use landfall_forecast::untrained::{Spread, Untrained};
+///
+/// let sales = (0..48).map(|i| 100.0 + 30.0 * (i as f64 * 0.5236).sin()).collect();
+/// let panel = Panel::new(vec![Series::new("shop", vec!["sales".to_owned()], vec![sales], None)?])?;
+/// let mut forecaster = Untrained::new(None, Device::Cpu, None)?;
+/// let spread = Spread { quantiles: &[], intervals: &[80.0] };
+/// let forecast = forecaster.forecast(&panel, 12, spread)?.remove(0);
+/// let [low, high] = &forecast.intervals[0][0];
+/// assert!(low[0] < forecast.values[0][0] && forecast.values[0][0] < high[0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Untrained {
+    forecaster: zero_shot::Forecaster,
+    device: Option<String>,
+}
+
+impl Untrained {
+    /// The forecaster of these weights, or of those that the library carries; `threads` are those of the processor.
+    ///
+    /// # Errors
+    /// Weights that are not there or damaged; a device that is not there.
+    pub fn new(
+        weights: Option<&Path>,
+        device: Device,
+        threads: Option<usize>,
+    ) -> Result<Self, ForecastError> {
+        let weights = weights.map_or_else(Weights::shipped, Weights::read)?;
+        let placed = on_device(device, threads, |engine| Ok(engine.clone()))?;
+        Ok(Self { forecaster: zero_shot::Forecaster::new(&placed.made, &weights)?, device: placed.note() })
+    }
+
+    /// The device in one line, as [`Predictor::device`](crate::forecasting::Predictor::device).
+    #[must_use]
+    pub fn device(&self) -> Option<&str> {
+        self.device.as_deref()
+    }
+
+    /// The rows after the last one of each series: medians, quantiles and intervals of the columns to forecast. Values that were missing
+    /// and are interpolated in the panel are missing to the network.
+    ///
+    /// # Errors
+    /// [`ZeroShotError::Horizon`](zero_shot::ZeroShotError::Horizon); a device fault.
+    pub fn forecast(
+        &mut self,
+        panel: &Panel,
+        horizon: usize,
+        spread: Spread<'_>,
+    ) -> Result<Vec<Forecast>, ForecastError> {
+        let targets = panel.targets();
+        let columns: Vec<Vec<f64>> =
+            panel.series().iter().flat_map(|s| (0..targets).map(|c| known(s, c))).collect();
+        let rows = self.forecaster.forecast(&columns, horizon)?;
+        let each = columns.chunks(targets.max(1)).zip(rows.chunks(targets.max(1)));
+        let context = self.forecaster.context();
+        let of = |(s, (values, rows)): (&Series, (&[Vec<f64>], &[Vec<Quantiles>]))| {
+            let context = s.last_rows(s.rows().min(context))?;
+            Ok(forecast(context, values.iter().zip(rows), spread))
+        };
+        panel.series().iter().zip(each).map(of).collect()
+    }
+}
+
+/// The last rows of a column, as many as the network reads at most; NaN where a value was missing.
+fn known(series: &Series, column: usize) -> Vec<f64> {
+    let mut values = series.values().get(column).cloned().unwrap_or_default();
+    for &row in series.interpolated(column) {
+        if let Some(value) = values.get_mut(row) {
+            *value = f64::NAN;
+        }
+    }
+    values
+}
+
+/// The forecast of a series after its last rows, of the values of each column and their rows ahead.
+fn forecast<'a>(
+    context: Series,
+    columns: impl Iterator<Item = (&'a Vec<f64>, &'a Vec<Quantiles>)>,
+    spread: Spread<'_>,
+) -> Forecast {
+    let mut forecast = Forecast { context, values: Vec::new(), quantiles: Vec::new(), intervals: Vec::new() };
+    for (values, rows) in columns {
+        let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
+        // The network's numbers are f32, in units of about this width.
+        let digits = Digits::of_f32(high / 2.0 - low / 2.0);
+        let at = |level: f64| -> Vec<f64> {
+            let floor = if low >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
+            rows.iter().map(|row| digits.round(quantile(row, level)).max(floor)).collect()
+        };
+        forecast.values.push(at(0.5));
+        forecast.quantiles.push(spread.quantiles.iter().map(|level| at(*level)).collect());
+        let bounds = |level: &f64| [at(0.5 - level / 200.0), at(0.5 + level / 200.0)];
+        forecast.intervals.push(spread.intervals.iter().map(bounds).collect());
+    }
+    if spread.quantiles.is_empty() {
+        forecast.quantiles.clear();
+    }
+    forecast
+}
+
+/// The quantile of a level between those of the network, on a line; beyond them as far out as a normal distribution has it.
+fn quantile(row: &Quantiles, level: f64) -> f64 {
+    let (last, middle) = (LEVELS.len() - 1, LEVELS.len() / 2);
+    let beyond = |end: usize| {
+        let z = |level: f64| Normal::standard().inverse_cdf(level);
+        row[middle] + (row[end] - row[middle]) * z(level) / z(LEVELS[end])
+    };
+    let at = (level - LEVELS[0]) / (LEVELS[1] - LEVELS[0]);
+    match at {
+        // Levels are rounded: what is meant as an end is not beyond it.
+        _ if at < -1e-9 => beyond(0),
+        _ if at > last as f64 + 1e-9 => beyond(last),
+        _ => {
+            let first = (at.max(0.0) as usize).min(last - 1);
+            row[first] + (at - first as f64) * (row[first + 1] - row[first])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_between_and_beyond_those_of_the_network() {
+        let row = [1.0, 2.0, 3.0, 4.0, 5.0, 6.5, 7.0, 8.0, 10.0];
+        for (level, value) in [(0.1, 1.0), (0.5, 5.0), (0.9, 10.0), (0.15, 1.5), (0.55, 5.75)] {
+            assert!((quantile(&row, level) - value).abs() < 1e-9, "{level}");
+        }
+        // 1.96 and 1.2816 deviations of the normal distribution.
+        assert!((quantile(&row, 0.975) - (5.0 + 5.0 * 1.959_964 / 1.281_552)).abs() < 1e-4);
+        assert!((quantile(&row, 0.025) - (5.0 - 4.0 * 1.959_964 / 1.281_552)).abs() < 1e-4);
+    }
+}
