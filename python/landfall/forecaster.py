@@ -34,7 +34,8 @@ class Forecaster:
     and `y`. A frame without the column `unique_id` holds one series. Dates are dates, timestamps or integers.
 
     Args:
-        model: `auto` (trains a PatchTST and fits linear models), `patchtst`, `tsmixer`, `tide`, `nbeats`, `dlinear` or `nlinear`.
+        model: `auto` (trains a PatchTST and fits linear models), `patchtst`, `tsmixer`, `tide`, `nbeats`, `dlinear`, `nlinear`, or
+            `zero-shot`, a pretrained model that trains nothing.
             The forecast is that of what validates best: the model, its mean with a baseline, or a baseline alone, of which
             a `BaselineWarning` tells; `scores["forecaster"]` names it. `dlinear` and `nlinear` are fitted by ridge
             regression, without `max_steps`, `epochs`, `lr` and `seed`, unless `quantiles` or another `loss` than `mse` are
@@ -62,6 +63,13 @@ class Forecaster:
         ArgumentError: For an unknown setting.
         InvalidValueError: For settings that do not fit together.
     """
+
+    def __new__(cls, model: str = "auto", *_: Any, **__: Any) -> Forecaster:
+        if cls is Forecaster and model == "zero-shot":
+            from .untrained import Untrained
+
+            return super().__new__(Untrained)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -298,7 +306,7 @@ class Forecaster:
         forecasts: list[Forecasts] = []
         for number, f in enumerate(fitted):
             served = range(number * every, min((number + 1) * every, len(before)))
-            forecasts += f._forecasts(f.folder, [(before[window], after[window], None) for window in served], "best")
+            forecasts += f._forecasts(f._need_run(), [(before[window], after[window], None) for window in served], "best")
         places = [{found.key(place, layout): place for place in range(len(found.keys))} for found in forecasts]
         for place, key in enumerate(known.keys):
             for table, found, own in zip(before, forecasts, places):
@@ -495,7 +503,7 @@ class Forecaster:
     @contextmanager
     def _events(self) -> Iterator[Callable[[str, str], None]]:
         """Shows the events of a run while it trains."""
-        _no_gpu_after_fork(self._settings.get("device", "auto"))
+        no_gpu_after_fork(self._settings.get("device", "auto"))
         shown = Progress(self.progress, self.alias)
 
         def event(name: str, text: str) -> None:
@@ -535,7 +543,7 @@ class Forecaster:
         and, of a past forecast, the table with the rows after it."""
         levels = keywords.levels(level)
         device = self._settings.get("device", "auto")
-        _no_gpu_after_fork(device)
+        no_gpu_after_fork(device)
         given = [tuple(None if table is None else table.columns() for table in three) for three in tables]
         answers = _landfall._forecast(path, given, weights, device, self._settings.get("threads"), levels)
         for note in dict.fromkeys(note for *_, notes in answers for note in notes):
@@ -571,7 +579,8 @@ class Forecaster:
         return kept(path / "data.arrow", self._need_layout(), self._ids)
 
 
-def _no_gpu_after_fork(device: str) -> None:
+def no_gpu_after_fork(device: str) -> None:
+    """Refuses a GPU in a child of a process that has used one."""
     if _gpu_process not in (None, os.getpid()) and device != "cpu":
         raise DeviceError(
             "this process was forked from one that has used a GPU, and CUDA does not survive a fork; start workers by "

@@ -11,6 +11,7 @@ use landfall_forecast::run::{
     SettingsError, StepLine, Weights,
 };
 use landfall_forecast::training::{Begun, Ended, KeptFrame, NewRun, Ready};
+use landfall_forecast::untrained::{self, Spread, Untrained};
 use landfall_train::data::{DataError, Future, Panel, SeriesError, Spelling, few};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -158,9 +159,40 @@ pub(crate) fn forecast<'py>(
             let unread: Vec<String> = given.iter().filter_map(|_| unread(&run)).collect();
             let note: Vec<String> = note.into_iter().collect();
             let notes = [panel.notices(), of_future, &few(&left_out), &unread, &note].concat();
-            all.push(Forecasts::of(&run, &forecasts, &intervals, notes)?);
+            let steps = run.resolved().network.horizon();
+            all.push(Forecasts::of(steps, (run.levels(), &intervals), &forecasts, notes)?);
         }
         Ok(all)
+    };
+    let all = py.detach(|| Spelling::Keyword.within(forecasts)).map_err(|e| raised(py, &e))?;
+    Ok(all.into_iter().map(|forecasts| forecasts.columns(py)).collect())
+}
+
+/// Forecasts the rows after the last ones of each frame by the pretrained forecaster. `settings`, an object of JSON, say how the
+/// frames are read, the horizon, the quantiles and where it computes.
+#[pyfunction(name = "_forecast_untrained")]
+pub(crate) fn forecast_untrained<'py>(
+    py: Python<'py>,
+    settings: &str,
+    frames: Vec<Py<Columns>>,
+    intervals: Vec<f64>,
+) -> PyResult<Vec<Forecasted<'py>>> {
+    engines::preload(py)?;
+    let frames: Vec<_> = frames.iter().map(|columns| columns.get().0.clone()).collect();
+    let forecasts = || -> Result<Vec<Forecasts>, Failure> {
+        let settings = parsed(settings)?;
+        let levels = settings.quantiles.clone().unwrap_or_default();
+        let spread = Spread { quantiles: &levels, intervals: &intervals };
+        untrained::check(spread)?;
+        let (horizon, device) = (settings.horizon.unwrap_or(0), settings.device.unwrap_or(Device::Auto));
+        let mut forecaster = Untrained::new(None, device, settings.threads)?;
+        let mut one = |frame| -> Result<Forecasts, Failure> {
+            let panel = untrained::series_of_frame(&settings, frame, FRAME)?;
+            let forecasts = forecaster.forecast(&panel, horizon, spread)?;
+            let notes = panel.notices().to_vec();
+            Ok(Forecasts::of(horizon, (&levels, &intervals), &forecasts, notes)?)
+        };
+        frames.iter().map(&mut one).collect()
     };
     let all = py.detach(|| Spelling::Keyword.within(forecasts)).map_err(|e| raised(py, &e))?;
     Ok(all.into_iter().map(|forecasts| forecasts.columns(py)).collect())
@@ -177,8 +209,13 @@ struct Forecasts {
 }
 
 impl Forecasts {
-    fn of(run: &Run, all: &[Forecast], intervals: &[f64], notes: Vec<String>) -> Result<Self, ForecastError> {
-        let steps = run.resolved().network.horizon();
+    /// Those of so many rows with these levels of quantiles and intervals.
+    fn of(
+        steps: usize,
+        (levels, intervals): (&[f64], &[f64]),
+        all: &[Forecast],
+        notes: Vec<String>,
+    ) -> Result<Self, ForecastError> {
         let mut stamps = all.iter().all(|f| f.context.dates().is_some()).then(Vec::new);
         for dates in all.iter().filter_map(|f| f.context.dates()) {
             if let Some(stamps) = &mut stamps {
@@ -193,7 +230,7 @@ impl Forecasts {
                 all.iter().flat_map(|f| of(f).unwrap_or(&unknown)).copied().collect()
             };
             let values = joined(&|f| f.values.get(column));
-            let levels = run.levels().iter().enumerate().map(|(at, level)| {
+            let levels = levels.iter().enumerate().map(|(at, level)| {
                 (format!("_q{level:?}"), joined(&|f| f.quantiles.get(column).and_then(|of| of.get(at))))
             });
             let bounds = intervals.iter().enumerate().flat_map(|(at, level)| {

@@ -89,7 +89,10 @@ pub enum ForecastError {
         needed: usize,
     },
     /// Without a run, something else than a series is to be forecast.
-    #[error("only series are forecast without a run; {}", Text::from("give {data} with a row for each time step"))]
+    #[error(
+        "only series are forecast without a run; {}",
+        Text::from("give {data} with a row for each time step")
+    )]
     NoSeries,
     /// The pretrained forecaster.
     #[error(transparent)]

@@ -1,10 +1,10 @@
 //! Forecasts without a run: series that nothing was trained on, by the pretrained forecaster.
 
-use crate::data::{Digits, Panel, Series};
+use crate::data::{Digits, Frame, Panel, Series};
 use crate::error::ForecastError;
 use crate::models::zero_shot::LEVELS;
 use crate::run::{
-    Data, Device, Forecast, Settings, SettingsError, Text, interval_levels, on_device,
+    Data, Device, Forecast, OneOrMore, Settings, SettingsError, Text, interval_levels, on_device,
 };
 use crate::zero_shot::{self, Quantiles, Weights};
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -33,6 +33,16 @@ pub fn series(settings: &Settings) -> Result<Panel, ForecastError> {
         Data::Series(panel) => Ok(panel),
         Data::Walk(_) | Data::Tokens(_) => Err(ForecastError::NoSeries),
     }
+}
+
+/// As [`series`], of a data frame in place of files, which `source` names in messages.
+///
+/// # Errors
+/// As [`series`].
+pub fn series_of_frame(settings: &Settings, frame: &Frame, source: &str) -> Result<Panel, ForecastError> {
+    let data = Some(OneOrMore(vec![source.into()]));
+    let settings = Settings { quantiles: None, data, ..settings.clone() };
+    Ok(settings.resolve()?.load_frame(frame, source)?)
 }
 
 /// Checks levels of quantiles and intervals.

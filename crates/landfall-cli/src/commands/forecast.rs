@@ -93,7 +93,8 @@ fn of_run(args: &Args, run: &Path) -> Result<Forecasts, CliError> {
 /// What the pretrained forecaster makes of data that no run knows.
 fn without_run(args: &Args) -> Result<Forecasts, CliError> {
     let settings = &args.given.settings;
-    let example = "a forecast without a run is one of files, as in: landfall forecast --data F.csv --horizon 12";
+    let example =
+        "a forecast without a run is one of files, as in: landfall forecast --data F.csv --horizon 12";
     if settings.data.is_none() {
         return Err(CliError::Needed("a run directory or --data", example));
     }
@@ -117,7 +118,9 @@ fn without_run(args: &Args) -> Result<Forecasts, CliError> {
     let mut forecaster = Untrained::new(args.pretrained.as_deref(), on.device, on.threads)?;
     forecaster.device().iter().for_each(|device| output::note(device));
     let forecasts = forecaster.forecast(&panel, horizon, spread)?;
-    output::note("forecast by the pretrained forecaster: nothing was trained on this data, and nothing tested");
+    output::note(
+        "forecast by the pretrained forecaster: nothing was trained on this data, and nothing tested",
+    );
     let columns = panel.columns().get(..panel.targets()).unwrap_or_default().to_vec();
     Ok(Forecasts { forecasts, columns, levels, intervals, horizon, after: after(args, &panel) })
 }

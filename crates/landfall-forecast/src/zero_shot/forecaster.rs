@@ -240,7 +240,8 @@ impl Continued {
         let positive = !last.iter().any(|v| *v < 0.0);
         let power = Power::of(last);
         let value = |&v: &f64| power.map_or(v, |power| power.raised(v));
-        let (values, rows, spread) = (last[first..].iter().map(value).collect(), Vec::new(), Quantiles::default());
+        let (values, rows, spread) =
+            (last[first..].iter().map(value).collect(), Vec::new(), Quantiles::default());
         Ok(Self { values, power, rows, spread, constant, positive })
     }
 
