@@ -183,8 +183,8 @@ pub(crate) fn forecast_untrained<'py>(
         let settings = parsed(settings)?;
         let levels = settings.quantiles.clone().unwrap_or_default();
         let spread = Spread { quantiles: &levels, intervals: &intervals };
-        untrained::check(spread)?;
         let (horizon, device) = (settings.horizon.unwrap_or(0), settings.device.unwrap_or(Device::Auto));
+        untrained::check(horizon, spread)?;
         let mut forecaster = Untrained::new(None, device, settings.threads)?;
         let mut one = |frame| -> Result<Forecasts, Failure> {
             let panel = untrained::series_of_frame(&settings, frame, FRAME)?;

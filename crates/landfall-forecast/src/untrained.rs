@@ -6,7 +6,7 @@ use crate::models::zero_shot::LEVELS;
 use crate::run::{
     Data, Device, Forecast, OneOrMore, Settings, SettingsError, Text, interval_levels, on_device,
 };
-use crate::zero_shot::{self, Quantiles, Weights};
+use crate::zero_shot::{self, Quantiles, Weights, ZeroShotError};
 use statrs::distribution::{ContinuousCDF, Normal};
 use std::path::Path;
 
@@ -45,18 +45,22 @@ pub fn series_of_frame(settings: &Settings, frame: &Frame, source: &str) -> Resu
     Ok(settings.resolve()?.load_frame(frame, source)?)
 }
 
-/// Checks levels of quantiles and intervals.
+/// Checks what is asked for before anything is read.
 ///
 /// # Errors
-/// [`SettingsError::Range`].
-pub fn check(spread: Spread<'_>) -> Result<(), SettingsError> {
+/// [`ZeroShotError::Horizon`]; [`SettingsError::Range`] for levels.
+pub fn check(horizon: usize, spread: Spread<'_>) -> Result<(), ForecastError> {
+    if horizon == 0 || horizon > zero_shot::MOST_ROWS {
+        return Err(ZeroShotError::Horizon { horizon, most: zero_shot::MOST_ROWS }.into());
+    }
     interval_levels(spread.intervals)?;
     match spread.quantiles.iter().find(|level| !(0.0 < **level && **level < 1.0)) {
         Some(level) => Err(SettingsError::Range {
             setting: Text::setting("quantiles"),
             value: level.to_string(),
             rule: "levels are above 0 and below 1, as in {quantiles 0.1,0.5,0.9}".into(),
-        }),
+        }
+        .into()),
         None => Ok(()),
     }
 }

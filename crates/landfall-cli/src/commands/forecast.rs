@@ -111,7 +111,7 @@ fn without_run(args: &Args) -> Result<Forecasts, CliError> {
     };
     let levels = settings.quantiles.clone().unwrap_or_default();
     let spread = Spread { quantiles: &levels, intervals: &intervals };
-    untrained::check(spread)?;
+    untrained::check(horizon, spread)?;
     let panel = until(args, untrained::series(settings)?, 1)?;
     note_all(panel.notices().iter().chain(&untrained::unused(&panel)));
     let on = &args.with.on;
