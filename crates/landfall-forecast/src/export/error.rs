@@ -1,6 +1,7 @@
 //! Why a run is not exported.
 
 use crate::run::RunError;
+use crate::zero_shot::ZeroShotError;
 use std::path::PathBuf;
 
 /// Why a run is not exported.
@@ -26,6 +27,8 @@ pub enum ExportError {
     Run(#[from] RunError),
     #[error(transparent)]
     Engine(#[from] landfall::Error),
+    #[error(transparent)]
+    ZeroShot(#[from] ZeroShotError),
 }
 
 /// Which value an op makes, if it has a name.

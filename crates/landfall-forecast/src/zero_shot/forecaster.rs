@@ -17,7 +17,7 @@ const SHORTEST: usize = 32;
 const FEW: usize = 4;
 
 /// The power λ of [`Power`], chosen on M1 among 0, 0.1, 0.15, 0.2, 0.25, 0.35, 0.5 and 1 by the mean OWA of its sets.
-const POWER: f64 = 0.15;
+pub(crate) const POWER: f64 = 0.15;
 
 /// The quantiles of a row at [`LEVELS`], ascending.
 pub type Quantiles = [f64; LEVELS.len()];

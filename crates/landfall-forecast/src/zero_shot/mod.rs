@@ -7,6 +7,7 @@ mod recipe;
 mod weights;
 
 pub use error::ZeroShotError;
+pub(crate) use forecaster::POWER;
 pub use forecaster::{Forecaster, MOST_ROWS, Quantiles};
 pub use pretraining::{Point, Pretraining, Verdict};
 pub use recipe::{Optimizer, Recipe, Simulation, Validation};

@@ -5,7 +5,7 @@ use crate::commands::kept_intervals::interval_errors;
 use crate::error::CliError;
 use crate::output;
 use landfall::Engine;
-use landfall_forecast::export::{IR_VERSION, OPSET, onnx};
+use landfall_forecast::export::{IR_VERSION, OPSET, OnnxSummary, onnx};
 use landfall_forecast::run::{Precision, Run, RunError, Weights};
 use landfall_train::models::Predicts;
 use landfall_train::nn::Family;
@@ -43,6 +43,11 @@ pub(super) fn model(
             "note: the run computes in {name}, the ONNX model in f32; forecasts differ by the rounding of {name}"
         ));
     }
+    say(&written, (out, in_json))
+}
+
+/// Says what is in the file.
+pub(super) fn say(written: &OnnxSummary, (out, in_json): (&Path, bool)) -> Result<(), CliError> {
     if in_json {
         let properties: serde_json::Map<_, _> =
             written.properties.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();

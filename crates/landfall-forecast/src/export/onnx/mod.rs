@@ -13,11 +13,14 @@ use self::proto::{Model, OperatorSet, Property};
 use self::writer::{Writer, value_info};
 use super::error::ExportError;
 use super::forecaster::{Built, Forecasting, Port};
+use super::pretrained::Pretrained;
 use crate::files::create;
 use crate::models::Predicts;
 use crate::nn::Family;
 use crate::run::{Data, HalfWidths, Run, Weights};
 use crate::train::Loss;
+use crate::zero_shot;
+use landfall::{Error, HostTensor};
 use prost::Message;
 use std::path::Path;
 use std::rc::Rc;
@@ -80,7 +83,54 @@ pub fn onnx(
     }
     expressible(&run)?;
     let forecasting = Forecasting::open(run, weights, widths)?;
-    let (model, summary) = model(&forecasting)?;
+    write(
+        &Written {
+            graph: &|batch| forecasting.graph(batch),
+            entries: forecasting.entries(),
+            value: &|entry| forecasting.value(entry),
+            properties: properties(&forecasting),
+        },
+        path,
+    )
+}
+
+/// Writes the pretrained forecaster as one ONNX model to a new file.
+///
+/// Input `context` (double) `[batch, rows]` holds the last rows of a series in original units, the last one last; rows before the first
+/// known one, and those whose value is missing, hold NaN. At least one is known. Outputs `forecast` (double) `[batch, horizon]`, the medians, and
+/// `quantiles` `[batch, horizon, levels]`, in original units. More rows than the horizon are had by taking the medians into the context.
+///
+/// # Errors
+/// As [`onnx`].
+pub fn pretrained_onnx(weights: &zero_shot::Weights, path: &Path) -> Result<OnnxSummary, ExportError> {
+    if path.exists() {
+        return Err(ExportError::Exists(path.to_owned()));
+    }
+    let pretrained = Pretrained::new(weights)?;
+    write(
+        &Written {
+            graph: &|batch| pretrained.graph(batch),
+            entries: pretrained.entries(),
+            value: &|entry| pretrained.value(entry),
+            properties: pretrained.properties(),
+        },
+        path,
+    )
+}
+
+/// What a model is written of.
+struct Written<'a> {
+    /// The graph for windows of this number at once.
+    graph: &'a dyn Fn(usize) -> Result<Built, Error>,
+    /// The names of the entries of its state, and the value of each.
+    entries: Vec<String>,
+    value: &'a dyn Fn(&str) -> Result<HostTensor, Error>,
+    /// What a user has to know of it.
+    properties: Vec<(String, String)>,
+}
+
+fn write(written: &Written<'_>, path: &Path) -> Result<OnnxSummary, ExportError> {
+    let (model, summary) = model(written)?;
     if summary.bytes > LIMIT {
         return Err(ExportError::TooLarge { bytes: summary.bytes, limit: LIMIT });
     }
@@ -89,8 +139,8 @@ pub fn onnx(
 }
 
 /// The model of a forecaster.
-fn model(forecasting: &Forecasting) -> Result<(Model, OnnxSummary), ExportError> {
-    let [first, second] = [forecasting.graph(BATCHES[0])?, forecasting.graph(BATCHES[1])?];
+fn model(forecasting: &Written<'_>) -> Result<(Model, OnnxSummary), ExportError> {
+    let [first, second] = [(forecasting.graph)(BATCHES[0])?, (forecasting.graph)(BATCHES[1])?];
     let both = |a: &[Port], b: &[Port]| -> Vec<(&'static str, String, Pair)> {
         a.iter().zip(b).map(|(a, b)| (a.name, a.doc.clone(), [a.value, b.value])).collect()
     };
@@ -102,8 +152,8 @@ fn model(forecasting: &Forecasting) -> Result<(Model, OnnxSummary), ExportError>
         w.fresh(name);
     }
     let leaves = inputs.iter().map(|(name, _, pair)| (pair[0], (*name).to_owned()));
-    let mut level = Level::new(graphs, leaves, &forecasting.entries())?;
-    let weights = |entry: &str| Ok(forecasting.value(entry)?);
+    let mut level = Level::new(graphs, leaves, &forecasting.entries)?;
+    let weights = |entry: &str| Ok((forecasting.value)(entry)?);
     let mut lowering = Lowering { w, weights: &weights };
     for (name, _, pair) in &outputs {
         let value = lowering.value(&mut level, *pair)?;
@@ -119,7 +169,7 @@ fn model(forecasting: &Forecasting) -> Result<(Model, OnnxSummary), ExportError>
             if side == 0 { graph.input.push(info) } else { graph.output.push(info) }
         }
     }
-    let properties = properties(forecasting);
+    let properties = forecasting.properties.clone();
     let nodes = graph.node.len();
     let model = Model {
         ir_version: IR_VERSION,

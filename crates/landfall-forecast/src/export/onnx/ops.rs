@@ -5,9 +5,9 @@ use super::pointwise;
 use super::proto::Attribute;
 use super::writer::{Dim, Writer, data_type};
 use crate::export::error::{ExportError, no_form};
-use landfall::DType;
 use landfall::codegen::Expression;
 use landfall::ops::{self, AttributeValue, Body, Op, attributes};
+use landfall::{DType, HostTensor};
 use std::sync::Arc;
 
 /// Whether an op is a matrix product.
@@ -76,6 +76,22 @@ impl Operators<'_> {
         }
         if let Ok(concat) = attributes::<ops::Concat>(op) {
             return one(self.w.node("Concat", &refs, axis(concat.axis), wish));
+        }
+        if let Ok(iota) = attributes::<ops::Iota>(op) {
+            if self.level.dims(results.0[0])?.iter().any(|size| matches!(size, Dim::Batch(_))) {
+                return Err(no_form("iota", None, "it counts along the batch"));
+            }
+            let sizes = iota.spec.shape.dims();
+            let inner: usize = sizes[iota.axis + 1..].iter().product();
+            let at = |i: usize| (i / inner % sizes[iota.axis]) as f64;
+            return one(self.w.constant(&HostTensor::from_fn(iota.spec, |i| iota.start + iota.step * at(i))));
+        }
+        if let Ok(pad) = attributes::<ops::Pad>(op) {
+            let rank = self.level.dims(values[0])?.len();
+            let mut sides = vec![0; 2 * rank];
+            (sides[pad.axis], sides[rank + pad.axis]) = (pad.before as i64, pad.after as i64);
+            let sides = self.w.list(&sides);
+            return one(self.w.node("Pad", &[&names[0], &sides], Vec::new(), wish));
         }
         if let Ok(gather) = attributes::<ops::Gather>(op) {
             let operator = if gather.rows { "Gather" } else { "GatherElements" };
