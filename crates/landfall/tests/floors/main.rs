@@ -94,6 +94,7 @@ const UPPER: [(&str, &[&str], &[&str]); 6] = [
             "report",
             "training",
             "forecasting",
+            "untrained",
             "backtesting",
         ],
         &["checkpoint", "data", "files", "models", "nn", "train"],
