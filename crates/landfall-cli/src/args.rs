@@ -11,10 +11,10 @@ mod values;
 
 pub(crate) use other_programs::{Export, Import};
 pub(crate) use serving::{Access, Backtest, KeptIntervals, Serve};
-use settings::{Given, OfChannels, OfReading};
+use settings::{Given, OfBaseline, OfChannels, OfReading};
 pub(crate) use settings::{Setup, Shapes};
 pub(crate) use together::Together;
-use values::{On, decimal, weights};
+use values::{On, weights};
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use landfall_forecast::run::{Device, Settings, Weights, named};
@@ -170,45 +170,13 @@ pub(crate) struct With {
 
 #[derive(Debug, Group)]
 pub(crate) struct Evaluate {
-    /// Run directory.
+    /// Run directory, whose own data may be left out.
     pub(crate) run: Option<PathBuf>,
     /// A baseline instead of a run: last-value or seasonal-naive.
     #[arg(long, value_enum)]
     pub(crate) model: Option<Baseline>,
-    /// CSV [default: the data of the run]. Repeat for more series.
-    #[arg(long, value_name = "F.csv")]
-    pub(crate) data: Vec<PathBuf>,
-    /// Column that names the series of each row, or columns (baselines).
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) series_id: Option<Vec<String>>,
-    /// Decimal mark of numbers: . or , (baselines).
-    #[arg(long, value_name = "C", value_parser = decimal)]
-    pub(crate) decimal: Option<char>,
-    /// Columns to use, in this order (baselines).
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) columns: Option<Vec<String>>,
-    /// Columns to score (baselines) [default: all].
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) target: Option<Vec<String>>,
-    /// Fill missing values: previous, linear or zero.
-    #[arg(long)]
-    pub(crate) fill: Option<String>,
-    /// Rows of history that the training rows have to hold (baselines) [default: those that the baseline repeats].
-    #[arg(long, value_name = "L")]
-    pub(crate) context: Option<usize>,
-    /// Rows to predict (baselines) [default: 96].
-    #[arg(long, value_name = "H")]
-    pub(crate) horizon: Option<usize>,
-    /// Shares of training, validation and test rows; last or last:N for the last rows as the test rows; or ett (baselines)
-    /// [default: 0.7,0.1,0.2].
-    #[arg(long)]
-    pub(crate) split: Option<String>,
-    /// Batch size, for the errors without the last partial batch (baselines) [default: 128].
-    #[arg(long, value_name = "B")]
-    pub(crate) batch: Option<usize>,
-    /// Seasonal period in rows (seasonal-naive) [default: from the dates and the data].
-    #[arg(long, value_name = "N")]
-    pub(crate) period: Option<usize>,
+    #[command(flatten)]
+    pub(crate) given: Given<OfBaseline>,
     /// Windows to score: train, validation or test; those of train are fitted values, which the network was trained on.
     #[arg(long, value_parser = named::<Segment>, default_value = "test")]
     pub(crate) segment: Segment,

@@ -171,9 +171,10 @@ fn names_and_combinations() {
         ("forecast nowhere", "nowhere is not a run directory: there is nothing of this name"),
         ("plan --batch 0", "--batch 0: it must be at least 1"),
         (
-            "forecast nowhere --horizon 30",
+            "report nowhere --horizon 30",
             "unexpected argument '--horizon' found; --horizon is set when a run is trained; --help lists what there is",
         ),
+        ("forecast nowhere --horizon 30", "--horizon and a run directory: a run has its own; leave it out"),
     ] {
         assert_eq!(f.refused(words), text, "{words}");
     }

@@ -34,14 +34,39 @@ impl Selection for OfChannels {
     }
 }
 
+/// How series are read that no run knows, and which columns are forecast.
+fn reads(setting: &Setting) -> bool {
+    let of_series = setting.facts.of_files && setting.facts.group == Group::Data;
+    of_series || ["data", "columns", "target"].contains(&setting.name)
+}
+
 /// How series are read that no run knows, and what is forecast of them.
 #[derive(Debug)]
 pub(crate) struct OfReading;
 
 impl Selection for OfReading {
     fn takes(setting: &Setting) -> bool {
-        let of_series = setting.facts.of_files && setting.facts.group == Group::Data;
-        of_series || ["data", "columns", "target", "horizon", "quantiles"].contains(&setting.name)
+        reads(setting) || ["horizon", "quantiles"].contains(&setting.name)
+    }
+}
+
+/// How series are read, and on which windows a baseline is scored.
+#[derive(Debug)]
+pub(crate) struct OfBaseline;
+
+impl Selection for OfBaseline {
+    fn takes(setting: &Setting) -> bool {
+        reads(setting) || ["context", "horizon", "split", "batch", "period"].contains(&setting.name)
+    }
+}
+
+/// How series are read that imported weights forecast, and what the weights may not say.
+#[derive(Debug)]
+pub(crate) struct OfImport;
+
+impl Selection for OfImport {
+    fn takes(setting: &Setting) -> bool {
+        reads(setting) || ["context", "split"].contains(&setting.name)
     }
 }
 
@@ -99,6 +124,19 @@ fn argument(setting: &'static Setting) -> Arg {
         Arity::List => arg.value_delimiter(',').action(ArgAction::Append),
         Arity::ListOrNone => arg.value_delimiter(',').action(ArgAction::Append).num_args(0..),
         Arity::Repeated => arg.action(ArgAction::Append),
+    }
+}
+
+impl<S> Given<S> {
+    /// The first flag that was given of those that a run has itself: it may be told other data and how to fill them.
+    pub(crate) fn own(&self) -> Option<String> {
+        let others = |setting: &&Setting| !["data", "fill"].contains(&setting.name);
+        self.settings.given().find(others).map(|setting| format!("--{}", setting.key()))
+    }
+
+    /// The files of data that were given.
+    pub(crate) fn data(&self) -> &[PathBuf] {
+        self.settings.data.as_ref().map_or(&[], |files| &files.0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Args as Group;
 use landfall_forecast::backtesting::Refit;
-use landfall_forecast::run::{Device, SETTINGS, Settings, Weights};
+use landfall_forecast::run::{Device, Weights};
 
 /// What a network is computed on.
 #[derive(Debug, Group)]
@@ -24,15 +24,6 @@ pub(super) fn refit(text: &str) -> Result<Refit, String> {
             Ok(_) | Err(_) => Err("give never, always, or a number of origins from 1 on".to_owned()),
         },
     }
-}
-
-/// A decimal mark, as the setting of that name takes it.
-pub(super) fn decimal(text: &str) -> Result<char, String> {
-    let mut settings = Settings::default();
-    let setting = SETTINGS.iter().find(|setting| setting.name == "decimal");
-    setting.map_or(Ok(()), |setting| setting.check(text))?;
-    settings.set("decimal", &[text.to_owned()])?;
-    settings.decimal.ok_or_else(|| "give . or ,".to_owned())
 }
 
 pub(super) fn weights(text: &str) -> Result<Weights, String> {

@@ -6,12 +6,12 @@ use crate::error::CliError;
 use crate::output;
 use landfall_forecast::run::{
     BaselineRecord, ColumnRecord, Data, EvaluationRecord, IntervalRecord, Intervals, QuantileRecord, Run,
-    RunError, SCALED, SeriesRecord, TestScoring, Units, baseline_source, interval_levels, on_device,
-    run_source, window_forecasts,
+    RunError, SCALED, SeriesRecord, Settings, TestScoring, Units, baseline_source, interval_levels,
+    on_device, run_source, window_forecasts,
 };
+use landfall_forecast::untrained;
 use landfall_train::data::{
-    Baseline, Metrics, Panel, QuantileScores, ReadOptions, Segment, Split, WindowedPanel, baseline, count,
-    few,
+    Baseline, Metrics, QuantileScores, Segment, Split, WindowedPanel, baseline, count, few,
 };
 use landfall_train::train::Dataset;
 use serde::Serialize;
@@ -65,24 +65,13 @@ pub(crate) fn run(args: &Evaluate) -> Result<(), CliError> {
 }
 
 fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
-    let own = [
-        ("--series-id", args.series_id.is_some()),
-        ("--decimal", args.decimal.is_some()),
-        ("--columns", args.columns.is_some()),
-        ("--target", args.target.is_some()),
-        ("--context", args.context.is_some()),
-        ("--horizon", args.horizon.is_some()),
-        ("--split", args.split.is_some()),
-        ("--batch", args.batch.is_some()),
-        ("--period", args.period.is_some()),
-    ];
-    if let Some((flag, _)) = own.iter().find(|(_, given)| *given) {
+    if let Some(flags) = args.given.own() {
         let why = "a run has its own; leave it out";
-        return Err(CliError::Flags { flag, other: "a run directory".to_owned(), why });
+        return Err(CliError::FlagsOf { flags, other: "a run directory".to_owned(), why });
     }
     let run = Run::open(path)?;
-    let fill = fill(args.fill.as_ref())?;
-    let (dataset, segment, units, notes, panel) = match run.load(&args.data, fill)? {
+    let fill = fill(args.given.settings.fill.as_ref())?;
+    let (dataset, segment, units, notes, panel) = match run.load(args.given.data(), fill)? {
         Data::Series(panel) => {
             let notes = panel.notices().to_vec();
             let (dataset, panel) = run.dataset(panel)?;
@@ -154,29 +143,24 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
 }
 
 fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError> {
-    if args.data.is_empty() {
+    let settings = &args.given.settings;
+    if settings.data.is_none() {
         return Err(CliError::Needed("--data", "a baseline is scored on a file"));
     }
-    let split: Split = args.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
-    let fill = fill(args.fill.as_ref())?;
-    let series_id = args.series_id.clone();
-    let (columns, decimal) = (args.columns.clone(), args.decimal);
-    let options = ReadOptions { columns, fill, series_id, decimal, ..ReadOptions::default() };
-    let panel = Panel::read(&args.data, &options)?;
-    let period = args.period.unwrap_or_else(|| panel.season().period);
+    let split: Split = settings.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
+    // No network has to fit in these rows.
+    let reading = Settings { context: None, horizon: None, split: None, batch: None, ..settings.clone() };
+    let panel = untrained::series(&reading)?;
+    let period = panel.season().period;
     let kind = match model {
         args::Baseline::LastValue => Baseline::LastValue,
         args::Baseline::SeasonalNaive => Baseline::SeasonalNaive { period },
     };
-    let panel = match &args.target {
-        Some(target) => panel.with_targets(target)?,
-        None => panel,
-    };
-    let (context, horizon) = (args.context.unwrap_or(kind.period()), args.horizon.unwrap_or(96));
+    let (context, horizon) = (settings.context.unwrap_or(kind.period()), settings.horizon.unwrap_or(96));
     let split = split.with_horizon(horizon);
     let notes = panel.notices().to_vec();
     let panel = Arc::new(WindowedPanel::fit(panel, split, context, horizon)?);
-    let (parts, targets, batch) = (panel.parts(args.segment), panel.targets(), args.batch.unwrap_or(128));
+    let (parts, targets, batch) = (panel.parts(args.segment), panel.targets(), settings.batch.unwrap_or(128));
     let s = baseline::score(kind, &parts, targets, batch)?;
     let each = parts.iter().filter(|_| parts.len() > 1).map(|part| {
         let s = baseline::score(kind, std::slice::from_ref(part), targets, batch)?;

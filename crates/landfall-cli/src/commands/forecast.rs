@@ -7,7 +7,7 @@ use crate::output;
 use crate::table::Table;
 use landfall_forecast::forecasting::{Predictor, future, levels_ahead, series};
 use landfall_forecast::report::plot;
-use landfall_forecast::run::{Forecast, Run, Setting, Settings, Weights};
+use landfall_forecast::run::{Forecast, Run, Weights};
 use landfall_forecast::untrained::{self, Spread, Untrained};
 use landfall_train::data::{Cutoff, Future, Panel, few};
 use landfall_train::files;
@@ -40,16 +40,13 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 
 /// What a run forecasts.
 fn of_run(args: &Args, run: &Path) -> Result<Forecasts, CliError> {
-    let Settings { data, fill: filled, .. } = &args.given.settings;
-    let read = |setting: &&Setting| !["data", "fill"].contains(&setting.name);
-    let own = args.given.settings.given().find(read).map(|setting| format!("--{}", setting.key()));
-    if let Some(flags) = own.or(args.pretrained.as_ref().map(|_| "--pretrained".to_owned())) {
+    let pretrained = || args.pretrained.as_ref().map(|_| "--pretrained".to_owned());
+    if let Some(flags) = args.given.own().or_else(pretrained) {
         let why = "a run has its own; leave it out";
         return Err(CliError::FlagsOf { flags, other: "a run directory".to_owned(), why });
     }
     let run = Run::open(run)?;
-    let data = data.as_ref().map_or(&[][..], |files| &files.0);
-    let panel = series(&run, data, fill(filled.as_ref())?)?;
+    let panel = series(&run, args.given.data(), fill(args.given.settings.fill.as_ref())?)?;
     // What was known in advance at a past row stands in the rows after it.
     let whole = args.at.as_ref().map(|_| panel.clone());
     let context = run.resolved().network.context();

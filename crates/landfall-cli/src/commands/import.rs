@@ -14,6 +14,12 @@ pub(crate) fn run(args: &Import) -> Result<(), CliError> {
         Some(file) => args.settings().over(&Settings::read(file)?.for_new_run())?,
         None => args.settings(),
     };
+    if settings.data.is_none() {
+        return Err(CliError::Needed(
+            "--data",
+            "the training rows scale the forecasts, and the test rows score them",
+        ));
+    }
     let ready = Ready::new(NewRun { settings, out: args.out.clone(), ..NewRun::default() })?;
     let summary = ready.summary.as_ref().map_or_else(String::new, |summary| summary.lines().join("\n"));
     output::line(&summary)?;
