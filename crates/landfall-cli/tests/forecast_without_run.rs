@@ -101,8 +101,7 @@ fn the_pretrained_forecaster_is_reproduced_by_onnxruntime() {
     let wave = |rows: usize, size: f64, place: f64| -> Vec<f64> {
         (0..rows)
             .map(|i| {
-                size * ((i as f64 * 0.5236).sin() + 0.01 * i as f64 + ((i * 7919) % 101) as f64 / 200.0)
-                    + place
+                size * ((i as f64 * 0.52).sin() + 0.01 * i as f64 + ((i * 7919) % 101) as f64 / 200.0) + place
             })
             .collect()
     };

@@ -130,13 +130,13 @@ impl Untrained {
         let columns: Vec<Vec<f64>> =
             panel.series().iter().flat_map(|s| (0..targets).map(|c| known(s, c))).collect();
         let rows = self.forecaster.forecast(&columns, horizon)?;
-        let each = columns.chunks(targets.max(1)).zip(rows.chunks(targets.max(1)));
-        let context = self.forecaster.context();
-        let of = |(s, (values, rows)): (&Series, (&[Vec<f64>], &[Vec<Quantiles>]))| {
-            let context = s.last_rows(s.rows().min(context))?;
-            Ok(forecast(context, values.iter().zip(rows), spread))
-        };
-        panel.series().iter().zip(each).map(of).collect()
+        let mut each = columns.chunks(targets.max(1)).zip(rows.chunks(targets.max(1)));
+        let (context, mut all) = (self.forecaster.context(), Vec::with_capacity(panel.series().len()));
+        for (series, (values, rows)) in panel.series().iter().zip(&mut each) {
+            let last = series.last_rows(series.rows().min(context))?;
+            all.push(forecast(last, values.iter().zip(rows), spread));
+        }
+        Ok(all)
     }
 }
 
