@@ -119,7 +119,7 @@ impl Untrained {
     /// and are interpolated in the panel are missing to the network.
     ///
     /// # Errors
-    /// [`ZeroShotError::Horizon`](zero_shot::ZeroShotError::Horizon); a device fault.
+    /// [`ZeroShotError::Horizon`]; a device fault.
     pub fn forecast(
         &mut self,
         panel: &Panel,
