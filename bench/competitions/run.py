@@ -96,7 +96,7 @@ def main():
     if options.record:
         new = not options.record.exists()
         with open(options.record, "a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, sorted({k for r in rows for k in r}))
+            writer = csv.DictWriter(file, sorted({k for r in rows for k in r}), lineterminator="\n")
             if new:
                 writer.writeheader()
             writer.writerows(rows)
