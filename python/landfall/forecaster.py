@@ -66,9 +66,9 @@ class Forecaster:
 
     def __new__(cls, model: str = "auto", *_: Any, **__: Any) -> Forecaster:
         if cls is Forecaster and model == "zero-shot":
-            from .untrained import Untrained
+            from .zero_shot import ZeroShot
 
-            return super().__new__(Untrained)
+            return super().__new__(ZeroShot)
         return super().__new__(cls)
 
     def __init__(

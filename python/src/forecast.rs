@@ -11,7 +11,7 @@ use landfall_forecast::run::{
     SettingsError, StepLine, Weights,
 };
 use landfall_forecast::training::{Begun, Ended, KeptFrame, NewRun, Ready};
-use landfall_forecast::untrained::{self, Spread, Untrained};
+use landfall_forecast::without_run::{self, PanelForecaster, Spread};
 use landfall_train::data::{DataError, Future, Panel, SeriesError, Spelling, few};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -170,8 +170,8 @@ pub(crate) fn forecast<'py>(
 
 /// Forecasts the rows after the last ones of each frame by the pretrained forecaster. `settings`, an object of JSON, say how the
 /// frames are read, the horizon, the quantiles and where it computes.
-#[pyfunction(name = "_forecast_untrained")]
-pub(crate) fn forecast_untrained<'py>(
+#[pyfunction(name = "_forecast_without_run")]
+pub(crate) fn forecast_without_run<'py>(
     py: Python<'py>,
     settings: &str,
     frames: Vec<Py<Columns>>,
@@ -184,10 +184,10 @@ pub(crate) fn forecast_untrained<'py>(
         let levels = settings.quantiles.clone().unwrap_or_default();
         let spread = Spread { quantiles: &levels, intervals: &intervals };
         let (horizon, device) = (settings.horizon.unwrap_or(0), settings.device.unwrap_or(Device::Auto));
-        untrained::check(horizon, spread)?;
-        let mut forecaster = Untrained::new(None, device, settings.threads)?;
+        without_run::check(horizon, spread)?;
+        let mut forecaster = PanelForecaster::new(None, device, settings.threads)?;
         let mut one = |frame| -> Result<Forecasts, Failure> {
-            let panel = untrained::series_of_frame(&settings, frame, FRAME)?;
+            let panel = without_run::series_of_frame(&settings, frame, FRAME)?;
             let forecasts = forecaster.forecast(&panel, horizon, spread)?;
             let notes = panel.notices().to_vec();
             Ok(Forecasts::of(horizon, (&levels, &intervals), &forecasts, notes)?)

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  backtesting, forecasting, training  the three jobs, step by step, which print nothing
-//!  untrained   forecasts without a run
+//!  without_run forecasts without a run
 //!  report      a page for each run and backtest
 //!  export      a run as an ONNX model
 //!  backtest    forecasts from past origins
@@ -26,7 +26,7 @@ pub mod pretrained;
 pub mod report;
 pub mod run;
 pub mod training;
-pub mod untrained;
+pub mod without_run;
 pub mod zero_shot;
 
 pub use error::ForecastError;

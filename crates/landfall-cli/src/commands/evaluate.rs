@@ -9,7 +9,7 @@ use landfall_forecast::run::{
     RunError, SCALED, SeriesRecord, Settings, TestScoring, Units, baseline_source, interval_levels,
     on_device, run_source, window_forecasts,
 };
-use landfall_forecast::untrained;
+use landfall_forecast::without_run;
 use landfall_train::data::{
     Baseline, Metrics, QuantileScores, Segment, Split, WindowedPanel, baseline, count, few,
 };
@@ -150,7 +150,7 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     let split: Split = settings.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
     // No network has to fit in these rows.
     let reading = Settings { context: None, horizon: None, split: None, batch: None, ..settings.clone() };
-    let panel = untrained::series(&reading)?;
+    let panel = without_run::series(&reading)?;
     let period = panel.season().period;
     let kind = match model {
         args::Baseline::LastValue => Baseline::LastValue,

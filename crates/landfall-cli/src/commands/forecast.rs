@@ -8,7 +8,7 @@ use crate::table::Table;
 use landfall_forecast::forecasting::{Predictor, future, levels_ahead, series};
 use landfall_forecast::report::plot;
 use landfall_forecast::run::{Forecast, Run, Weights};
-use landfall_forecast::untrained::{self, Spread, Untrained};
+use landfall_forecast::without_run::{self, PanelForecaster, Spread};
 use landfall_train::data::{Cutoff, Future, Panel, few};
 use landfall_train::files;
 use std::path::Path;
@@ -104,15 +104,15 @@ fn without_run(args: &Args) -> Result<Forecasts, CliError> {
     let intervals = match &args.interval {
         _ if args.no_interval => Vec::new(),
         Some(levels) => levels.clone(),
-        None => vec![untrained::INTERVAL],
+        None => vec![without_run::INTERVAL],
     };
     let levels = settings.quantiles.clone().unwrap_or_default();
     let spread = Spread { quantiles: &levels, intervals: &intervals };
-    untrained::check(horizon, spread)?;
-    let panel = until(args, untrained::series(settings)?, 1)?;
-    note_all(panel.notices().iter().chain(&untrained::unused(&panel)));
+    without_run::check(horizon, spread)?;
+    let panel = until(args, without_run::series(settings)?, 1)?;
+    note_all(panel.notices().iter().chain(&without_run::unused(&panel)));
     let on = &args.with.on;
-    let mut forecaster = Untrained::new(args.pretrained.as_deref(), on.device, on.threads)?;
+    let mut forecaster = PanelForecaster::new(args.pretrained.as_deref(), on.device, on.threads)?;
     forecaster.device().iter().for_each(|device| output::note(device));
     let forecasts = forecaster.forecast(&panel, horizon, spread)?;
     output::note(

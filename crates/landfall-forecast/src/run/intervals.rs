@@ -445,8 +445,7 @@ impl Run {
         levels: &[f64],
         forecasts: &mut [Forecast],
     ) -> Result<(), RunError> {
-        let panel = self.windowed(panel)?.to_the_end()?;
-        let widths = self.half_widths_at_the_end(engine, weights, (&panel, known), levels)?;
+        let widths = self.half_widths(engine, weights, (self.windowed(panel)?, known), levels)?;
         forecasts.iter_mut().for_each(|forecast| widths.add_to(forecast));
         Ok(())
     }
@@ -463,7 +462,7 @@ impl Run {
         levels: &[f64],
         forecasts: impl IntoIterator<Item = &'f mut Forecast>,
     ) -> Result<(), RunError> {
-        let widths = self.half_widths(engine, weights, (panel, None), levels)?;
+        let widths = self.half_widths(engine, weights, (panel.clone(), None), levels)?;
         forecasts.into_iter().for_each(|forecast| widths.add_to(forecast));
         Ok(())
     }
@@ -477,20 +476,10 @@ impl Run {
         &self,
         engine: &Engine,
         weights: Weights,
-        (panel, known): (&WindowedPanel, Option<&Panel>),
+        (panel, known): (WindowedPanel, Option<&Panel>),
         levels: &[f64],
     ) -> Result<HalfWidths, RunError> {
-        self.half_widths_at_the_end(engine, weights, (&panel.clone().to_the_end()?, known), levels)
-    }
-
-    /// As [`Run::half_widths`], of a panel whose test windows go on to the end.
-    fn half_widths_at_the_end(
-        &self,
-        engine: &Engine,
-        weights: Weights,
-        (panel, known): (&WindowedPanel, Option<&Panel>),
-        levels: &[f64],
-    ) -> Result<HalfWidths, RunError> {
+        let panel = &panel.to_the_end()?;
         let mut session = self.session(engine, &Dataset::windowed(panel)?, weights)?;
         let before = self.errors_before_test(&mut session, panel, known, levels)?;
         let mut source = run_source(&mut session, panel, self.forecaster());

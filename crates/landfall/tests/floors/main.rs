@@ -94,7 +94,7 @@ const UPPER: [(&str, &[&str], &[&str]); 6] = [
             "report",
             "training",
             "forecasting",
-            "untrained",
+            "without_run",
             "backtesting",
         ],
         &["checkpoint", "data", "files", "models", "nn", "train"],

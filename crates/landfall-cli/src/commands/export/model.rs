@@ -27,7 +27,7 @@ pub(super) fn model(
         Predicts::Value | Predicts::Classes(_) => None,
     };
     let of = |(levels, panel): (Vec<f64>, _)| -> Result<_, RunError> {
-        run.half_widths(&Engine::cpu()?, weights, (&panel, None), &levels)
+        run.half_widths(&Engine::cpu()?, weights, (panel, None), &levels)
     };
     let widths = widths.map(of).transpose()?;
     let written = onnx(run, weights, widths.as_ref(), out)?;

@@ -31,6 +31,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use landfall_forecast::run::{HalfWidths, Run, RunError, on_device};
+use landfall_train::data::WindowedPanel;
 use landfall_train::models::Predicts;
 use landfall_train::train::Batches;
 use std::convert::Infallible;
@@ -76,8 +77,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let placed = on_device(args.on.device, args.on.threads, |engine| {
         let mut session = run.predictor(engine, args.weights)?;
         let batches = Batches::new(&mut session, usize::from(args.max_batch))?;
-        let of =
-            |(levels, panel): &(Vec<f64>, _)| run.half_widths(engine, args.weights, (panel, None), levels);
+        let of = |(levels, panel): &(Vec<f64>, WindowedPanel)| {
+            run.half_widths(engine, args.weights, (panel.clone(), None), levels)
+        };
         let widths = errors.as_ref().map(of);
         Ok((session, batches, widths.transpose()?))
     })?;

@@ -45,7 +45,10 @@ def test_a_forecast_at_a_date_is_that_of_the_rows_until_then():
     known = frame[frame.ds <= at]
     assert forecaster.predict(at=at).equals(small(horizon=5, quantiles=[0.1, 0.5, 0.9]).predict(known))
     assert list(forecaster.predict().columns)[2:] == ["zero-shot"] + [f"zero-shot_q{q}" for q in (0.1, 0.5, 0.9)]
-    windows = small(horizon=24).cross_validation(frame, n_windows=2, step_size=24)
+    forecaster = small(horizon=24).fit(frame)
+    before = forecaster.predict()
+    windows = forecaster.cross_validation(frame, n_windows=2, step_size=24)
+    assert forecaster.predict().equals(before), "past windows leave the forecaster as it was"
     assert len(windows) == 2 * 2 * 24
     assert (windows["y"] - windows["zero-shot"]).abs().mean() < 0.3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ _COVARIATES = ("known_future", "static", "categorical", "calendar", "columns")
 _INTERVAL = [80.0]
 
 
-class Untrained(Forecaster):
+class ZeroShot(Forecaster):
     """Forecasts series by the pretrained model that the package carries: :meth:`fit` trains nothing and only keeps the frame.
 
     It is what `Forecaster("zero-shot")` makes. Of the settings `horizon`, `device`, `threads`, `quantiles`, `interval`, `fill` and
@@ -67,7 +68,7 @@ class Untrained(Forecaster):
         self._table: Table | None = None
         self._rows = horizon
 
-    def fit(self, df: Frame) -> Untrained:
+    def fit(self, df: Frame) -> ZeroShot:
         """Keeps the series of a frame for :meth:`predict`; nothing is trained.
 
         Raises:
@@ -145,7 +146,7 @@ class Untrained(Forecaster):
         raise InvalidValueError(f"{MODEL} has no run to save: its weights are the package's; pickle keeps the frame")
 
     def _like_this(self) -> Forecaster:
-        return self
+        return copy.copy(self)
 
     def _train(self, table: Table) -> None:
         self._layout, self._table = table.layout, table
@@ -166,7 +167,7 @@ class Untrained(Forecaster):
             levels = self._settings.get("interval", [] if "quantiles" in settings else _INTERVAL)
         settings = {name: value for name, value in settings.items() if name not in ("model", "interval")}
         columns = [table.columns() for table in given]
-        answers = _landfall._forecast_untrained(keywords.to_json(settings), columns, levels)
+        answers = _landfall._forecast_without_run(keywords.to_json(settings), columns, levels)
         for note in dict.fromkeys(note for *_, notes in answers for note in notes):
             warn(note)
         return [Forecasts.of(*forecasts) for *forecasts, _ in answers]

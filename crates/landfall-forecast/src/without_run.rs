@@ -77,11 +77,11 @@ pub fn unused(panel: &Panel) -> Option<String> {
 /// ```
 /// use landfall_data::{Panel, Series};
 /// use landfall_forecast::run::Device;
-/// use landfall_forecast::untrained::{Spread, Untrained};
+/// use landfall_forecast::without_run::{PanelForecaster, Spread};
 ///
 /// let sales = (0..48).map(|i| 100.0 + 30.0 * (i as f64 * 0.5236).sin()).collect();
 /// let panel = Panel::new(vec![Series::new("shop", vec!["sales".to_owned()], vec![sales], None)?])?;
-/// let mut forecaster = Untrained::new(None, Device::Cpu, None)?;
+/// let mut forecaster = PanelForecaster::new(None, Device::Cpu, None)?;
 /// let spread = Spread { quantiles: &[], intervals: &[80.0] };
 /// let forecast = forecaster.forecast(&panel, 12, spread)?.remove(0);
 /// let [low, high] = &forecast.intervals[0][0];
@@ -89,12 +89,12 @@ pub fn unused(panel: &Panel) -> Option<String> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Untrained {
+pub struct PanelForecaster {
     forecaster: zero_shot::Forecaster,
     device: Option<String>,
 }
 
-impl Untrained {
+impl PanelForecaster {
     /// The forecaster of these weights, or of those that the library carries; `threads` are those of the processor.
     ///
     /// # Errors
