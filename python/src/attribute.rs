@@ -1,8 +1,7 @@
 //! Keywords of ops: objects of Python as values of attributes, and back.
 
-use crate::error::Class;
-use crate::tensor::make::sizes;
-use crate::tensor::text;
+use crate::error::{Class, text};
+use crate::tensor::sizes::sizes;
 use crate::{dtype, operand};
 use landfall::ops::{Attribute, AttributeType, AttributeValue};
 use landfall::{DType, Spec};

@@ -153,3 +153,8 @@ impl<T, E: Into<Error>> Raise<T> for Result<T, E> {
         self.map_err(|error| raise(py, error))
     }
 }
+
+/// A Python object as text, for errors.
+pub(crate) fn text(object: &Bound<'_, PyAny>) -> String {
+    object.repr().map_or_else(|_| "an object without text".to_owned(), |text| text.to_string())
+}

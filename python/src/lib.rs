@@ -1,7 +1,7 @@
 //! Landfall from Python: the extension module `landfall._landfall`.
 //!
 //! Exceptions, engines and dtypes below; `device` shares memory with other libraries, and alone has unsafe code; `tensor`,
-//! `ops`, `graph` and `forecast` are what a user sees.
+//! `graph`, `ops`, `methods` and `forecast`, from the ground up, are what a user sees.
 #![deny(unsafe_code)]
 
 mod attribute;
@@ -14,6 +14,7 @@ mod error;
 mod failure;
 mod forecast;
 mod graph;
+mod methods;
 mod operand;
 mod ops;
 mod tensor;
@@ -38,11 +39,9 @@ mod _landfall {
     #[pymodule_export]
     use crate::graph::value::Value;
     #[pymodule_export]
-    use crate::operand::from_dlpack;
+    use crate::methods::make::{_from_bytes, empty, from_dlpack, from_numpy, tensor, zeros};
     #[pymodule_export]
     use crate::ops::{_ops, _reference, _samples, OpFunction};
-    #[pymodule_export]
-    use crate::tensor::make::{_from_bytes, empty, from_numpy, tensor, zeros};
     #[pymodule_export]
     use crate::tensor::{Memory, Tensor};
 }

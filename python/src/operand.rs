@@ -123,19 +123,6 @@ fn from_protocol(object: &Bound<'_, PyAny>) -> PyResult<View> {
     from_capsule(&capsule)
 }
 
-/// A new tensor over the memory of an array, or of a DLPack capsule.
-#[pyfunction]
-#[pyo3(signature = (array, /, *, copy = None))]
-pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Tensor> {
-    let py = array.py();
-    let view = match array.cast::<PyCapsule>() {
-        Ok(capsule) => from_capsule(capsule)?,
-        Err(_) => required(array, "array")?.view,
-    };
-    let tensor = Tensor::new(view);
-    if copy == Some(true) { tensor.copied(py) } else { Ok(tensor) }
-}
-
 /// The DLPack number of a device.
 pub(crate) fn dlpack_device(device: DeviceKind) -> (i32, u32) {
     match device {

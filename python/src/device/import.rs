@@ -4,7 +4,7 @@ use super::abi::{
     CPU, CUDA, CUDA_HOST, EXCHANGE_API, ExchangeApi, LEGACY, LegacyManaged, MAX_VERSION, Managed, READ_ONLY,
     Tensor, USED_LEGACY, USED_VERSIONED, VERSIONED,
 };
-use super::{NOWHERE, layout};
+use super::layout::{NOWHERE, layout};
 use crate::dtype;
 use crate::engines;
 use crate::error::{Class, Raise};

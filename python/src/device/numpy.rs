@@ -1,7 +1,7 @@
 //! Arrays of numpy by their `__array_struct__`: it is there in every version, says whether memory may be written, and gives
 //! the pointer of dtypes that numpy's DLPack refuses, such as bfloat16 of ml_dtypes.
 
-use super::{NOWHERE, layout};
+use super::layout::{NOWHERE, layout};
 use crate::dtype;
 use crate::engines;
 use crate::error::{Class, Raise};

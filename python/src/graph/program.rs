@@ -30,7 +30,7 @@ impl Trace {
 
     /// A value from outside, by name.
     fn input(&self, name: String, dtype: &Bound<'_, PyAny>, shape: &Bound<'_, PyAny>) -> PyResult<Value> {
-        let spec = Spec::new(dtype::of(dtype)?, crate::tensor::make::shape(shape)?);
+        let spec = Spec::new(dtype::of(dtype)?, crate::tensor::sizes::shape(shape)?);
         let number = self.tracer.add(Step::Input { name, spec }).raised(dtype.py())?.start;
         Ok(Value { tracer: Arc::clone(&self.tracer), number })
     }

@@ -2,10 +2,9 @@
 
 use super::trace::{Step, Tracer};
 use crate::attribute;
-use crate::error::{Class, Raise};
+use crate::error::{Class, Raise, text};
 use crate::operand::{self, Number};
 use crate::tensor::cuts::{self, Cut};
-use crate::tensor::text;
 use crate::{dtype, tensor};
 use landfall::Spec;
 use landfall::ops::{AttributeValue, Given, Method, Parameter, methods};
@@ -202,14 +201,14 @@ impl Value {
     /// The same elements with another shape; one size may be -1, which the others leave.
     #[pyo3(signature = (*shape))]
     fn reshape<'py>(&self, shape: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        let sizes = tensor::listed(shape)?;
+        let sizes = tensor::sizes::listed(shape)?;
         self.method(shape.py(), "reshape", &[], vec![("shape", AttributeValue::Ints(sizes))])
     }
 
     /// The value with its axes in this order; negative axes count from the end.
     #[pyo3(signature = (*axes))]
     fn permute<'py>(&self, axes: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        let axes_ = tensor::listed(axes)?;
+        let axes_ = tensor::sizes::listed(axes)?;
         self.method(axes.py(), "permute", &[], vec![("axes", AttributeValue::Ints(axes_))])
     }
 

@@ -1,14 +1,14 @@
 //! Calls of ops from Python.
 
-use super::{Entry, entry};
+use super::entry::{Entry, entry};
 use crate::attribute;
 use crate::device::Imported;
 use crate::engines;
-use crate::error::{Class, Raise};
+use crate::error::{Class, Raise, text};
 use crate::graph::trace::{Step, Tracer};
 use crate::graph::value::{Traced, added, constant, traced};
 use crate::operand::{self, Number};
-use crate::tensor::{Tensor, text};
+use crate::tensor::Tensor;
 use landfall::ops::{AttributeValue, Body, Given, Tested};
 use landfall::{
     DType, DeviceKind, Element, Engine, ForeignStream, HostTensor, Shape, Spec, View, with_dtype,

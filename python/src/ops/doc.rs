@@ -1,6 +1,6 @@
 //! The docstrings of ops, from the op table.
 
-use super::Entry;
+use super::entry::Entry;
 use crate::dtype;
 use landfall::ops::{
     Alias, Argument, Attribute, AttributeValue, Coverage, Given, Grad, Output, Sample, Tested, plain,

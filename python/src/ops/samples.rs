@@ -1,6 +1,6 @@
 //! The samples and references of the op table, for the tests of this package.
 
-use super::{Entry, entry};
+use super::entry::{Entry, entry};
 use crate::attribute;
 use crate::dtype;
 use crate::error::Raise;

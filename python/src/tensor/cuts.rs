@@ -1,6 +1,6 @@
 //! Indices of Python: `x[1, :, None, ..., ::2]` as cuts of one axis each.
 
-use crate::error::Class;
+use crate::error::{Class, text};
 use landfall::Spec;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
@@ -47,7 +47,7 @@ pub(crate) fn of(spec: Spec, key: &Bound<'_, PyAny>) -> PyResult<Vec<Cut>> {
             let Ok(step) = usize::try_from(range.step) else {
                 return refused(
                     Class::Index,
-                    format!("slice {} has a negative step; a tensor lies forwards", super::text(item)),
+                    format!("slice {} has a negative step; a tensor lies forwards", text(item)),
                 );
             };
             let start = usize::try_from(range.start).unwrap_or(0);
@@ -73,7 +73,7 @@ pub(crate) fn of(spec: Spec, key: &Bound<'_, PyAny>) -> PyResult<Vec<Cut>> {
                 Class::Argument,
                 format!(
                     "{} is neither an integer nor a slice, None or ...; rows by a tensor of indices are ops.gather(x, indices)",
-                    super::text(item)
+                    text(item)
                 ),
             );
         }

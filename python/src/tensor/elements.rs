@@ -20,7 +20,7 @@ pub(crate) fn host(py: Python<'_>, view: &View) -> PyResult<HostTensor> {
 }
 
 /// Element `i` as a number of Python.
-pub(super) fn number<'py>(py: Python<'py>, host: &HostTensor, i: usize) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn number<'py>(py: Python<'py>, host: &HostTensor, i: usize) -> PyResult<Bound<'py, PyAny>> {
     Ok(match host.spec.dtype {
         DType::F32 | DType::F64 | DType::BF16 | DType::F16 => host.data[i].into_pyobject(py)?.into_any(),
         DType::I32 | DType::I64 | DType::U8 => host.int(i).into_pyobject(py)?.into_any(),
@@ -29,7 +29,7 @@ pub(super) fn number<'py>(py: Python<'py>, host: &HostTensor, i: usize) -> PyRes
 }
 
 /// Nested lists of numbers; a number for a scalar.
-pub(super) fn list<'py>(py: Python<'py>, host: &HostTensor) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn list<'py>(py: Python<'py>, host: &HostTensor) -> PyResult<Bound<'py, PyAny>> {
     nested(py, host, 0, &mut 0)
 }
 
@@ -86,7 +86,7 @@ impl Memory {
 }
 
 /// A tuple of sizes.
-pub(super) fn tuple<'py>(
+pub(crate) fn tuple<'py>(
     py: Python<'py>,
     sizes: impl IntoIterator<Item = usize>,
 ) -> PyResult<Bound<'py, pyo3::types::PyTuple>> {
@@ -94,7 +94,7 @@ pub(super) fn tuple<'py>(
 }
 
 /// The numpy array over a tensor's memory.
-pub(super) fn array<'py>(py: Python<'py>, view: View) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn array<'py>(py: Python<'py>, view: View) -> PyResult<Bound<'py, PyAny>> {
     let (spec, device) = (view.spec(), view.device());
     if device != DeviceKind::Cpu {
         return Err(Class::Device.error(

@@ -1,39 +1,29 @@
 //! Functions that make tensors.
 
-use super::Tensor;
+use crate::device::from_capsule;
 use crate::error::{Class, Raise};
+use crate::tensor::{Tensor, elements, sizes};
 use crate::{dtype, engines, operand, ops};
-use landfall::{DType, MAX_RANK, Shape, Spec, View};
+use landfall::{DType, DeviceKind, Spec, View};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PySequence};
+use pyo3::types::PyCapsule;
 
-/// The sizes that an object gives: an integer, or a sequence of integers.
-pub(crate) fn sizes(given: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    let refused = |why: String| {
-        Class::Shape
-            .error(given.py(), format!("{why}; a shape is an integer or a sequence of integers from 0"))
-    };
-    let one = |size: &Bound<'_, PyAny>| {
-        size.extract::<i64>().map_err(|_| refused(format!("{} is no size", super::text(size))))
-    };
-    if given.is_instance_of::<PyInt>() {
-        return Ok(vec![one(given)?]);
+impl Tensor {
+    /// A copy in memory of its own, row-major.
+    pub(crate) fn copied(&self, py: Python<'_>) -> PyResult<Self> {
+        ops::copy(py, &self.view(py)?).map(Self::new)
     }
-    let list =
-        given.cast::<PySequence>().map_err(|_| refused(format!("{} is no shape", super::text(given))))?;
-    list.try_iter()?.map(|size| one(&size?)).collect()
-}
 
-/// The shape that an object gives.
-pub(crate) fn shape(given: &Bound<'_, PyAny>) -> PyResult<Shape> {
-    let sizes = sizes(given)?;
-    let refused = || {
-        Class::Shape
-            .error(given.py(), format!("shape {sizes:?}; it has at most {MAX_RANK} axes, of sizes from 0"))
-    };
-    let whole: Vec<usize> =
-        sizes.iter().map(|&d| usize::try_from(d)).collect::<Result<_, _>>().map_err(|_| refused())?;
-    Shape::new(&whole).ok_or_else(refused)
+    /// On a device: itself where it is there, else a copy.
+    pub(crate) fn on(&self, py: Python<'_>, device: DeviceKind) -> PyResult<Self> {
+        let view = self.view(py)?;
+        if view.device() == device {
+            return Ok(Self::new(view));
+        }
+        let to = View::from(engines::on(py, device)?.empty(view.dtype(), view.shape()).raised(py)?);
+        to.write_bytes(&elements::bytes(py, &view)?).raised(py)?;
+        Ok(Self::new(to))
+    }
 }
 
 fn made(
@@ -45,7 +35,7 @@ fn made(
     let py = given.py();
     let dtype = dtype.map_or(Ok(DType::F32), dtype::of)?;
     let engine = engines::on(py, engines::device(py, device)?)?;
-    let mut tensor = engine.empty(dtype, shape(given)?).raised(py)?;
+    let mut tensor = engine.empty(dtype, sizes::shape(given)?).raised(py)?;
     if zeroed {
         // Zero bytes are a zero in every dtype.
         tensor.poison(0).raised(py)?;
@@ -134,11 +124,24 @@ pub(crate) fn _from_bytes(
     device: &str,
 ) -> PyResult<Tensor> {
     let engine = engines::on(py, engines::device(py, Some(device))?)?;
-    let spec = Spec { dtype: dtype::of(dtype)?, shape: self::shape(shape)? };
+    let spec = Spec { dtype: dtype::of(dtype)?, shape: sizes::shape(shape)? };
     if spec.bytes() != bytes.len() {
         return Err(Class::Shape.error(py, format!("{} bytes are no {spec}", bytes.len())));
     }
     let view = View::from(engine.empty(spec.dtype, spec.shape).raised(py)?);
     view.write_bytes(bytes).raised(py)?;
     Ok(Tensor::new(view))
+}
+
+/// A new tensor over the memory of an array, or of a DLPack capsule.
+#[pyfunction]
+#[pyo3(signature = (array, /, *, copy = None))]
+pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Tensor> {
+    let py = array.py();
+    let view = match array.cast::<PyCapsule>() {
+        Ok(capsule) => from_capsule(capsule)?,
+        Err(_) => operand::required(array, "array")?.view,
+    };
+    let tensor = Tensor::new(view);
+    if copy == Some(true) { tensor.copied(py) } else { Ok(tensor) }
 }
