@@ -190,7 +190,7 @@ fn what_is_wrong_is_refused_in_words() {
     says(&slow, 408, "within 1 s");
     // It is as well as before.
     assert_eq!(server.csv(&text).body, f.runs("forecast run --device cpu").out);
-    assert_eq!(server.get("/health").json(), json!({"status": "ok"}));
+    assert_eq!(server.get("/health").json(), json!({"status": "ok", "forecaster": "dlinear"}));
     let model = server.get("/model").json();
     assert_eq!(
         (&model["columns"], &model["rows"], &model["horizon"]),

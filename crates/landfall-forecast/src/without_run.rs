@@ -126,21 +126,98 @@ impl PanelForecaster {
         horizon: usize,
         spread: Spread<'_>,
     ) -> Result<Vec<Forecast>, ForecastError> {
-        let targets = panel.targets();
-        let columns: Vec<Vec<f64>> =
-            panel.series().iter().flat_map(|s| (0..targets).map(|c| known(s, c))).collect();
-        let rows = self.forecaster.forecast(&columns, horizon)?;
-        let mut each = columns.chunks(targets.max(1)).zip(rows.chunks(targets.max(1)));
-        let (context, mut all) = (self.forecaster.context(), Vec::with_capacity(panel.series().len()));
-        for (series, (values, rows)) in panel.series().iter().zip(&mut each) {
-            let last = series.last_rows(series.rows().min(context))?;
-            all.push(forecast(last, values.iter().zip(rows), spread));
+        let (targets, context) = (panel.targets(), self.context());
+        let (mut prepared, mut columns) = (Vec::with_capacity(panel.series().len()), Vec::new());
+        for series in panel.series() {
+            let (one, own) = Prepared::of(series, targets, context)?;
+            prepared.push(one);
+            columns.extend(own);
         }
-        Ok(all)
+        let rows = self.quantiles(&columns, horizon)?;
+        let each = prepared.into_iter().zip(rows.chunks(targets.max(1)));
+        Ok(each.map(|(prepared, rows)| prepared.finish(rows, spread)).collect())
+    }
+
+    /// Rows of a series that are read at most: its last ones.
+    #[must_use]
+    pub fn context(&self) -> usize {
+        self.forecaster.context()
+    }
+
+    /// The rows after the last one of columns of [`Prepared`] series.
+    ///
+    /// # Errors
+    /// As [`zero_shot::Forecaster::forecast`].
+    pub fn quantiles<S: AsRef<[f64]>>(
+        &mut self,
+        columns: &[S],
+        horizon: usize,
+    ) -> Result<Vec<Vec<Quantiles>>, ForecastError> {
+        Ok(self.forecaster.forecast(columns, horizon)?)
     }
 }
 
-/// The last rows of a column, as many as the network reads at most; NaN where a value was missing.
+/// What is kept of a series while its columns are forecast, with those of others as a rule.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The last rows of its columns to forecast.
+    context: Series,
+    /// The lowest and the highest value of each column, of all its rows.
+    ends: Vec<(f64, f64)>,
+}
+
+impl Prepared {
+    /// Of a series whose first columns, `targets` of them, are to be forecast, and these columns, as [`PanelForecaster::quantiles`]
+    /// takes them; `context` is that of the forecaster.
+    ///
+    /// # Errors
+    /// A series without rows; no columns to forecast.
+    pub fn of(
+        series: &Series,
+        targets: usize,
+        context: usize,
+    ) -> Result<(Self, Vec<Vec<f64>>), ForecastError> {
+        // What is kept may wait, so it has no columns that nobody forecasts.
+        let names = series.columns().get(..targets).unwrap_or_default();
+        let last = series.last_rows(series.rows().min(context))?.with_columns(names)?;
+        let (mut columns, mut ends) = (Vec::with_capacity(targets), Vec::with_capacity(targets));
+        for column in 0..targets {
+            let mut values = known(series, column);
+            ends.push(values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v))));
+            // A value that is interpolated has a known one after it, so the last row of a column is known.
+            columns.push(values.split_off(values.len().saturating_sub(context)));
+        }
+        Ok((Self { context: last, ends }, columns))
+    }
+
+    /// The forecast that follows from the quantiles of each column.
+    #[must_use]
+    pub fn finish(self, rows: &[Vec<Quantiles>], spread: Spread<'_>) -> Forecast {
+        let Self { context, ends } = self;
+        let mut forecast =
+            Forecast { context, values: Vec::new(), quantiles: Vec::new(), intervals: Vec::new() };
+        for ((low, high), rows) in ends.into_iter().zip(rows) {
+            // The network's numbers are f32, in units of about this width.
+            let digits = Digits::of_f32(high / 2.0 - low / 2.0);
+            let at = |level: f64| -> Vec<f64> {
+                let floor = if low >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
+                // Beyond the quantiles of the network there may be no number.
+                let round = |x: f64| digits.round(x).clamp(f64::MIN, f64::MAX).max(floor);
+                rows.iter().map(|row| round(quantile(row, level))).collect()
+            };
+            forecast.values.push(at(0.5));
+            forecast.quantiles.push(spread.quantiles.iter().map(|level| at(*level)).collect());
+            let bounds = |level: &f64| [at(0.5 - level / 200.0), at(0.5 + level / 200.0)];
+            forecast.intervals.push(spread.intervals.iter().map(bounds).collect());
+        }
+        if spread.quantiles.is_empty() {
+            forecast.quantiles.clear();
+        }
+        forecast
+    }
+}
+
+/// The rows of a column; NaN where a value was missing.
 fn known(series: &Series, column: usize) -> Vec<f64> {
     let mut values = series.values().get(column).cloned().unwrap_or_default();
     for &row in series.interpolated(column) {
@@ -149,32 +226,6 @@ fn known(series: &Series, column: usize) -> Vec<f64> {
         }
     }
     values
-}
-
-/// The forecast of a series after its last rows, of the values of each column and their rows ahead.
-fn forecast<'a>(
-    context: Series,
-    columns: impl Iterator<Item = (&'a Vec<f64>, &'a Vec<Quantiles>)>,
-    spread: Spread<'_>,
-) -> Forecast {
-    let mut forecast = Forecast { context, values: Vec::new(), quantiles: Vec::new(), intervals: Vec::new() };
-    for (values, rows) in columns {
-        let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
-        // The network's numbers are f32, in units of about this width.
-        let digits = Digits::of_f32(high / 2.0 - low / 2.0);
-        let at = |level: f64| -> Vec<f64> {
-            let floor = if low >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
-            rows.iter().map(|row| digits.round(quantile(row, level)).max(floor)).collect()
-        };
-        forecast.values.push(at(0.5));
-        forecast.quantiles.push(spread.quantiles.iter().map(|level| at(*level)).collect());
-        let bounds = |level: &f64| [at(0.5 - level / 200.0), at(0.5 + level / 200.0)];
-        forecast.intervals.push(spread.intervals.iter().map(bounds).collect());
-    }
-    if spread.quantiles.is_empty() {
-        forecast.quantiles.clear();
-    }
-    forecast
 }
 
 /// The quantile of a level between those of the network, on a line; beyond them as far out as a normal distribution has it.
@@ -191,7 +242,9 @@ fn quantile(row: &Quantiles, level: f64) -> f64 {
         _ if at > last as f64 + 1e-9 => beyond(last),
         _ => {
             let first = (at.max(0.0) as usize).min(last - 1);
-            row[first] + (at - first as f64) * (row[first + 1] - row[first])
+            let weight = at - first as f64;
+            // The difference of two numbers may be none.
+            row[first] * (1.0 - weight) + row[first + 1] * weight
         }
     }
 }

@@ -40,8 +40,11 @@ pub(crate) struct Access {
 
 #[derive(Debug, Group)]
 pub(crate) struct Serve {
-    /// Run directory.
-    pub(crate) run: PathBuf,
+    /// Run directory. Without one the pretrained forecaster continues any series, by as many rows as a request asks for.
+    pub(crate) run: Option<PathBuf>,
+    /// Weights of landfall pretrain, to serve without a run [default: those of the program].
+    #[arg(long, value_name = "W.safetensors")]
+    pub(crate) pretrained: Option<PathBuf>,
     /// Address to listen on; 0.0.0.0 for all of the machine.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) host: std::net::IpAddr,

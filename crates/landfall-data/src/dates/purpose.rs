@@ -17,6 +17,8 @@ pub enum Purpose {
     Future,
     /// A request to a server of a run.
     Request,
+    /// A request to a server that forecasts any series: nothing says how they are read.
+    Unknown,
 }
 
 impl Purpose {
@@ -26,7 +28,9 @@ impl Purpose {
             Self::NewRun => {
                 format!("correct or clear the cell, or choose others with {}", Setting("columns"))
             }
-            Self::Run | Self::Again | Self::Future | Self::Request => "correct or clear the cell".to_owned(),
+            Self::Run | Self::Again | Self::Future | Self::Request | Self::Unknown => {
+                "correct or clear the cell".to_owned()
+            }
         }
     }
 
@@ -36,7 +40,7 @@ impl Purpose {
         match self {
             Self::NewRun => format!("leave it out or use {fill} zero"),
             Self::Run | Self::Again => format!("give it values or use {fill} zero"),
-            Self::Future | Self::Request => "give it values".to_owned(),
+            Self::Future | Self::Request | Self::Unknown => "give it values".to_owned(),
         }
     }
 
@@ -46,7 +50,9 @@ impl Purpose {
             Self::NewRun | Self::Run | Self::Again => {
                 format!("use {} linear|zero or drop these rows", Setting("fill"))
             }
-            Self::Future | Self::Request => "give the first value or drop these rows".to_owned(),
+            Self::Future | Self::Request | Self::Unknown => {
+                "give the first value or drop these rows".to_owned()
+            }
         }
     }
 
@@ -58,6 +64,7 @@ impl Purpose {
                 Setting("series-id")
             ),
             Self::Run | Self::Again | Self::Future | Self::Request => "keep one row per date".to_owned(),
+            Self::Unknown => "keep one row per date, or add a column with the name of the series".to_owned(),
         }
     }
 
@@ -80,6 +87,7 @@ impl Purpose {
             Self::Request => Some(
                 "end all columns at one row, and put known values of later rows into `future`".to_owned(),
             ),
+            Self::Unknown => Some("end all columns at one row, or leave the longer ones out".to_owned()),
             Self::Future => None,
         }
     }
@@ -99,11 +107,14 @@ impl Purpose {
                     Setting("date-format")
                 )
             }
-            (Self::Run | Self::Again | Self::Future | Self::Request, None) => {
+            (Self::Run | Self::Again | Self::Future | Self::Request | Self::Unknown, None) => {
                 "write all dates in one form, as 2016-07-01 13:00:00".to_owned()
             }
             (Self::Run | Self::Again | Self::Future | Self::Request, Some((_, example))) => {
                 format!("write it like {example}, as the run's dates are")
+            }
+            (Self::Unknown, Some((_, example))) => {
+                format!("write it like {example}, as the other dates are")
             }
         }
     }
@@ -121,6 +132,7 @@ impl Purpose {
             Self::Run | Self::Again | Self::Future | Self::Request => {
                 "give each row its date, as the run's data have it".to_owned()
             }
+            Self::Unknown => "give each row its date in one column, like 2024-12-31 13:00:00".to_owned(),
         }
     }
 
@@ -128,7 +140,9 @@ impl Purpose {
     pub(crate) fn ambiguous_dates(self, first: &str, second: &str) -> String {
         match self {
             Self::NewRun => format!("give {} '{first}' or '{second}'", Setting("date-format")),
-            Self::Run | Self::Again | Self::Future | Self::Request => "write them like 2024-12-31".to_owned(),
+            Self::Run | Self::Again | Self::Future | Self::Request | Self::Unknown => {
+                "write them like 2024-12-31".to_owned()
+            }
         }
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn series_columns<T: Copy + Eq + Hash>(
     let distinct = distinct_rows(sheet);
     let mut chosen: Vec<Vec<usize>> = vec![Vec::new()];
     // A request does not choose how long its reading takes.
-    let most = if purpose == Purpose::Request { 1 } else { MOST };
+    let most = if matches!(purpose, Purpose::Request | Purpose::Unknown) { 1 } else { MOST };
     for _ in 0..most {
         let longer = chosen.iter().flat_map(|some| {
             let after = some.last().map_or(0, |last| last + 1);

@@ -56,6 +56,9 @@ impl Given {
             Purpose::Run | Purpose::Again | Purpose::Future | Purpose::Request => {
                 format!("the run's numbers have a decimal {name}, as {example}; write it so, or {usual}")
             }
+            Purpose::Unknown => {
+                format!("other numbers have a decimal {name}, as {example}; write it so, or {usual}")
+            }
         }
     }
 }
@@ -238,10 +241,10 @@ pub(crate) fn decide(
         (None, None, Some(guessed)) => {
             let (semicolon, comma) = (sheet.separator == Some(';'), guessed.1.1.contains(','));
             let decimal = match given.purpose {
-                Purpose::NewRun if semicolon => Decimal::Comma,
+                Purpose::NewRun | Purpose::Unknown if semicolon => Decimal::Comma,
                 // As runs read it that did not keep what they read.
                 Purpose::Again if semicolon && comma => Decimal::Comma,
-                Purpose::NewRun | Purpose::Again => Decimal::Point,
+                Purpose::NewRun | Purpose::Again | Purpose::Unknown => Decimal::Point,
                 Purpose::Run | Purpose::Future | Purpose::Request => {
                     return Err(doubtful(sheet, guessed, None));
                 }

@@ -277,6 +277,8 @@ impl Continued {
             return vec![[constant; LEVELS.len()]; horizon];
         }
         self.rows.truncate(horizon);
+        // The distance of two of the largest numbers is none.
+        self.rows.iter_mut().flatten().for_each(|x| *x = x.clamp(f64::MIN, f64::MAX));
         if let Some(power) = self.power {
             self.rows.iter_mut().flatten().for_each(|x| *x = power.original(*x));
         }

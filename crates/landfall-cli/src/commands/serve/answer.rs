@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
-use landfall_forecast::run::{Forecast, Run};
+use landfall_forecast::run::Forecast;
 use serde::Serialize;
 
 pub(super) type Body = Full<Bytes>;
@@ -60,6 +60,11 @@ pub(super) fn too_many(count: &str, most: usize) -> Refusal {
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
 }
 
+/// A request that the server could not serve, though it should have.
+pub(super) fn internal(why: String) -> Refusal {
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+}
+
 /// A response with this body.
 pub(super) fn plain(code: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Full::new(body.into()));
@@ -91,24 +96,35 @@ struct One<'a> {
     intervals: &'a [Vec<[Vec<f64>; 2]>],
 }
 
-/// The forecasts of a request, with intervals of these levels in percent.
+/// What the forecasts of an answer are.
+pub(super) struct Answered<'a> {
+    /// The columns that are forecast.
+    pub(super) columns: &'a [String],
+    /// Levels of quantiles.
+    pub(super) levels: &'a [f64],
+    /// Levels of intervals in percent.
+    pub(super) interval_levels: &'a [f64],
+    pub(super) horizon: usize,
+    /// Whether JSON names a single series too.
+    pub(super) named: bool,
+}
+
+/// The forecasts of a request.
 pub(super) fn forecasts(
-    run: &Run,
-    interval_levels: &[f64],
+    answered: &Answered<'_>,
     all: &[Forecast],
     (form, mut notes): (Form, Vec<String>),
 ) -> Response<Body> {
-    let columns = run.columns().get(..run.targets()).unwrap_or_default();
-    let horizon = run.resolved().network.horizon();
+    let Answered { columns, levels, interval_levels, horizon, named } = *answered;
     match form {
         Form::Csv => {
-            let table = Table::new(all, columns, (run.levels(), interval_levels), horizon);
+            let table = Table::new(all, columns, (levels, interval_levels), horizon);
             plain(StatusCode::OK, "text/csv; charset=utf-8", table.csv())
         }
         Form::Json => {
             let labels = Labels::of(all, horizon);
             notes.extend(labels.note.clone());
-            let named = run.scalers().len() > 1 || all.len() > 1;
+            let named = named || all.len() > 1;
             let dated = labels.dated();
             let forecasts = all.iter().zip(&labels.rows).map(|(f, dates)| One {
                 series: named.then(|| f.context.name()),
@@ -118,10 +134,10 @@ pub(super) fn forecasts(
                 intervals: &f.intervals,
             });
             let forecasts = forecasts.collect();
-            let object = Object { columns, levels: run.levels(), interval_levels, forecasts, notes: &notes };
+            let object = Object { columns, levels, interval_levels, forecasts, notes: &notes };
             match serde_json::to_vec(&object) {
                 Ok(bytes) => plain(StatusCode::OK, "application/json", bytes),
-                Err(why) => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()).response(),
+                Err(why) => internal(why.to_string()).response(),
             }
         }
     }

@@ -1,9 +1,13 @@
 //! What the server says of itself: the run, and how to ask for forecasts.
 
+use super::of_run::name;
 use landfall_forecast::run::Run;
+use landfall_forecast::without_run::INTERVAL;
+use landfall_forecast::zero_shot::MOST_ROWS;
 use landfall_train::data::{DateForm, Known, ReadOptions};
 use serde_json::json;
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// Rows that a forecast reads.
 fn rows(run: &Run) -> usize {
@@ -21,7 +25,6 @@ fn columns(run: &Run) -> (Vec<String>, Vec<String>) {
 /// The run, as JSON.
 pub(super) fn model(run: &Run, interval_levels: &[f64], most: usize) -> String {
     let names: Vec<&str> = run.scalers().iter().map(|(name, _)| name.as_str()).collect();
-    let network = run.resolved().settings.model.map(|model| model.name().to_owned());
     let options = run.read_options();
     let (columns, future) = columns(run);
     let features = run.known().into_iter().filter_map(|known| match known {
@@ -31,7 +34,7 @@ pub(super) fn model(run: &Run, interval_levels: &[f64], most: usize) -> String {
     let calendar: Vec<&str> = features.collect();
     json!({
         "landfall": env!("CARGO_PKG_VERSION"),
-        "forecaster": run.forecaster().map(|f| f.name()).or(network),
+        "forecaster": name(run),
         "columns": columns,
         "known_future": future,
         "categorical": options.categorical,
@@ -148,5 +151,70 @@ The answer has one list of values for each of its columns:
 What is wrong with a request is said in JSON: {{\"status\": 422, \"error\": \"...\"}}.
 ",
         date = json!(date)
+    )
+}
+
+/// The pretrained forecaster, as JSON: columns, series and horizon are those of a request.
+pub(super) fn pretrained(weights: Option<&Path>, context: usize, most: usize) -> String {
+    json!({
+        "landfall": env!("CARGO_PKG_VERSION"),
+        "forecaster": "zero-shot",
+        "weights": weights,
+        "columns": null,
+        "targets": null,
+        "rows": 1,
+        "context": context,
+        "horizon": null,
+        "longest_horizon": MOST_ROWS,
+        "levels": [],
+        "interval_levels": [INTERVAL],
+        "series": null,
+        "batch": most,
+    })
+    .to_string()
+}
+
+/// The API without a run in plain text.
+pub(super) fn help_without_run(context: usize, address: SocketAddr) -> String {
+    format!(
+        "\
+Landfall's pretrained forecaster continues any series: 1 to {MOST_ROWS} rows after a history, of which it reads the last {context} rows.
+
+POST /forecast?horizon=N    a history (application/json or text/csv) in, its forecast out
+GET  /model                 rows, the longest horizon and levels, as JSON
+GET  /health                whether the server answers
+GET  /metrics               counts for Prometheus
+
+A CSV with a header, of one series or several, and a CSV back:
+
+  curl 'http://{address}/forecast?horizon=12' -H 'Content-Type: text/csv' --data-binary @history.csv
+
+JSON by columns, with dates or without; null is a missing value:
+
+  curl 'http://{address}/forecast?horizon=12' -H 'Content-Type: application/json' \\
+    -d '{{\"dates\": [\"2024-12-31\", ...], \"columns\": {{\"sales\": [1.5, null, ...]}}}}'
+
+JSON by rows:
+
+  -d '{{\"rows\": [{{\"date\": \"2024-12-31\", \"sales\": 1.5}}, ...]}}'
+
+Several histories at once, each as above and with the same columns:
+
+  -d '{{\"histories\": [{{\"series\": \"north\", \"columns\": ...}}, {{\"series\": \"south\", \"columns\": ...}}]}}'
+
+What is asked for stands in the address:
+
+  horizon=12             rows to forecast, always
+  interval=50,95         levels of intervals in percent, or none; {INTERVAL} if left out
+  quantiles=0.1,0.9      levels of quantiles
+  target=sales           the columns to forecast, all columns of numbers if left out
+  series=north           the name of a single series
+
+The answer has one list of values for each of its columns; notes say which columns are left out:
+
+  {{\"columns\": [...], \"interval_levels\": [...], \"forecasts\": [{{\"dates\": [...], \"values\": [[...], ...], \"intervals\": [...]}}], \"notes\": [...]}}
+
+What is wrong with a request is said in JSON: {{\"status\": 422, \"error\": \"...\"}}.
+"
     )
 }

@@ -1,27 +1,25 @@
 //! The network, on a thread of its own: what waits for it when it is free becomes its next batch.
 
+use super::forecasts::Network;
 use super::metrics::Metrics;
-use landfall_forecast::run::Prepared;
-use landfall_train::train::{Batches, Seen, Session};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// One history on its way through the network.
-struct Job {
-    prepared: Prepared,
-    answer: oneshot::Sender<Answer>,
+struct Waiting<N: Network> {
+    job: N::Job,
+    answer: oneshot::Sender<Answer<N>>,
     /// Its place in the queue, which is free once the network takes it.
     place: OwnedSemaphorePermit,
 }
 
 /// What the network predicted of a history; or why it could not.
-pub(super) type Answer = Result<(Prepared, Vec<f64>), String>;
+pub(super) type Answer<N> = Result<<N as Network>::Done, String>;
 
 /// The queue of the network.
-#[derive(Clone)]
-pub(super) struct Queue {
-    jobs: Sender<Job>,
+pub(super) struct Queue<N: Network> {
+    jobs: Sender<Waiting<N>>,
     places: Arc<Semaphore>,
     length: usize,
 }
@@ -31,31 +29,30 @@ pub(super) struct Full {
     pub(super) length: usize,
 }
 
-impl Queue {
+impl<N: Network> Queue<N> {
     /// Starts the network's thread. It ends when the queue is dropped.
     pub(super) fn start(
-        session: Session,
-        batches: Batches,
+        network: N,
         length: usize,
         metrics: Arc<Metrics>,
     ) -> std::io::Result<(Self, std::thread::JoinHandle<()>)> {
         let (jobs, waiting) = channel();
-        let run = move || predict(session, batches, &waiting, &metrics);
+        let run = move || predict(network, &waiting, &metrics);
         let thread = std::thread::Builder::new().name("network".to_owned()).spawn(run)?;
         Ok((Self { jobs, places: Arc::new(Semaphore::new(length)), length }, thread))
     }
 
     /// Puts all of these in, or none.
-    pub(super) fn put(&self, all: Vec<Prepared>) -> Result<Vec<oneshot::Receiver<Answer>>, Full> {
+    pub(super) fn put(&self, all: Vec<N::Job>) -> Result<Vec<oneshot::Receiver<Answer<N>>>, Full> {
         let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
         let full = Full { length: self.length };
         let Ok(mut places) = Arc::clone(&self.places).try_acquire_many_owned(count) else { return Err(full) };
         let mut answers = Vec::with_capacity(all.len());
-        for prepared in all {
+        for job in all {
             let (answer, receiver) = oneshot::channel();
             if let Some(place) = places.split(1) {
                 // A thread that is gone drops the job, and its receiver hears of it.
-                let _ = self.jobs.send(Job { prepared, answer, place });
+                let _ = self.jobs.send(Waiting { job, answer, place });
             }
             answers.push(receiver);
         }
@@ -69,36 +66,35 @@ impl Queue {
 }
 
 /// Takes what waits, up to a batch, until nobody can put more in.
-fn predict(mut session: Session, mut batches: Batches, waiting: &Receiver<Job>, metrics: &Metrics) {
-    let (engine, most) = (session.engine.clone(), batches.most());
-    let mut taken: Vec<(Prepared, oneshot::Sender<Answer>)> = Vec::with_capacity(most);
+fn predict<N: Network>(mut network: N, waiting: &Receiver<Waiting<N>>, metrics: &Metrics) {
+    let most = network.most();
     while let Ok(first) = waiting.recv() {
-        for Job { prepared, answer, place } in std::iter::once(first).chain(waiting.try_iter()) {
+        let (mut jobs, mut answers) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        for Waiting { job, answer, place } in std::iter::once(first).chain(waiting.try_iter()) {
             drop(place);
             // A request that took too long is not there any more.
             if !answer.is_closed() {
-                taken.push((prepared, answer));
+                jobs.push(job);
+                answers.push(answer);
             }
-            if taken.len() == most {
+            if jobs.len() == most {
                 break;
             }
         }
-        if taken.is_empty() {
+        if jobs.is_empty() {
             continue;
         }
-        let windows: Vec<Seen<'_>> =
-            taken.iter().map(|(prepared, _)| (prepared.scaled(), prepared.known())).collect();
-        let predicted = engine.enter(|| batches.predict(&mut session, &windows));
-        metrics.ran(taken.len());
+        let predicted = network.predict(jobs);
+        metrics.ran(answers.len());
         match predicted {
             Ok(all) => {
-                for ((prepared, answer), predicted) in taken.drain(..).zip(all) {
-                    let _ = answer.send(Ok((prepared, predicted)));
+                for (answer, done) in answers.into_iter().zip(all) {
+                    let _ = answer.send(Ok(done));
                 }
             }
             Err(why) => {
-                for (_, answer) in taken.drain(..) {
-                    let _ = answer.send(Err(why.to_string()));
+                for answer in answers {
+                    let _ = answer.send(Err(why.clone()));
                 }
             }
         }

@@ -3,6 +3,7 @@
 
 use super::answer::{Refusal, too_many};
 use super::columns::{Columns, Role};
+use super::forecasts::Given;
 use super::json::{Cells, Column, History, Parser, Table};
 use super::parts::Parts;
 use hyper::StatusCode;
@@ -12,12 +13,6 @@ use landfall_train::data::{
 };
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// A body: JSON, or CSVs.
-pub(super) enum Given {
-    Json(bytes::Bytes),
-    Csv(Parts),
-}
 
 /// The series of a request, with the rows after each that were given, and what its answer has to say of them.
 pub(super) struct Histories {
@@ -43,7 +38,7 @@ impl Reading {
     }
 }
 
-fn unprocessable(text: impl Into<String>) -> Refusal {
+pub(super) fn unprocessable(text: impl Into<String>) -> Refusal {
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, text)
 }
 
@@ -88,16 +83,11 @@ impl Reader<'_> {
 
     /// How rows after a history are read.
     fn future(&self) -> Result<&Columns, Refusal> {
-        self.reading.future.as_ref().ok_or_else(|| {
-            let columns = self.reading.history.names.join(", ");
-            unprocessable(format!(
-                "`future` is given, and the run has no columns known in advance: it reads {columns}; leave it out"
-            ))
-        })
+        self.reading.future.as_ref().ok_or_else(|| unprocessable(self.reading.history.no_future()))
     }
 
     fn json(&self, body: &[u8]) -> Result<Histories, Refusal> {
-        let all =
+        let (all, _) =
             Parser::new(&self.reading.history, self.reading.future.as_ref(), self.reading.most).read(body)?;
         let several = all.len() > 1;
         let mut histories = Histories { all: Vec::with_capacity(all.len()), notes: Vec::new() };
@@ -183,29 +173,7 @@ impl Reader<'_> {
 
 /// A table of JSON as one series with these columns, and what reading it changed.
 fn table(given: Table, read: &Columns, source: &str) -> Result<Panel, Refusal> {
-    let Table { dates, columns, rows, unread } = given;
-    let mut table = match (columns, rows) {
-        (Some(_), Some(_)) => {
-            return Err(unprocessable(format!("{source} has `columns` and `rows`; give one of them")));
-        }
-        (None, None) => {
-            let columns = read.names.join(", ");
-            return Err(unprocessable(format!(
-                "{source} has no `columns` and no `rows`; the run reads {columns}"
-            )));
-        }
-        (Some(table), None) | (None, Some(table)) => table,
-    };
-    if let Some(cells) = dates {
-        let place = read.place(&read.date).unwrap_or_default();
-        if table.iter().any(|column| column.place == place) {
-            let date = &read.date;
-            return Err(unprocessable(format!(
-                "{source} has `dates` and a column `{date}`; give one of them"
-            )));
-        }
-        table.insert(0, Column { place, cells });
-    }
+    let (table, unread) = given.only(read, source)?;
     let there: HashSet<usize> = table.iter().map(|column| column.place).collect();
     let missing = (1..read.len()).find(|place| !there.contains(place));
     if let Some((name, _)) = missing.map(|place| read.column(place)) {
@@ -225,7 +193,7 @@ fn table(given: Table, read: &Columns, source: &str) -> Result<Panel, Refusal> {
         match (cells, role) {
             (Cells::Numbers(values), _) => records.columns.push((name, values)),
             (Cells::Texts(dates), Role::Date) => records.dates = Some((name, dates)),
-            (Cells::Texts(texts), Role::Name | Role::Number) => records.texts.push((name, texts)),
+            (Cells::Texts(texts), Role::Name | Role::Number | Role::Any) => records.texts.push((name, texts)),
         }
     }
     let options = ReadOptions { date_format: read.date_format.clone(), ..read.options.clone() };

@@ -1,30 +1,25 @@
 //! What the server answers, path by path.
 
 use super::access::Access;
-use super::answer::{Body, Form, Refusal, forecasts, plain};
+use super::answer::{Body, Form, Refusal, internal, plain};
+use super::forecasts::{Forecasts, Given};
 use super::limits::{Held, Limits, Memory};
 use super::metrics::Metrics;
 use super::network::{Full, Queue};
 use super::parts::{self, Parts};
-use super::request::{Given, Histories, Reader, Reading, refused};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use landfall_forecast::run::{Forecast, HalfWidths, Prepared, Run, RunError};
-use landfall_train::data::Future;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 /// What all requests share.
-pub(super) struct Server {
-    pub(super) run: Run,
-    pub(super) reading: Reading,
-    /// Of the intervals of its answers, where they have any.
-    pub(super) widths: Option<HalfWidths>,
-    pub(super) queue: Queue,
+pub(super) struct Server<F: Forecasts> {
+    pub(super) forecasts: F,
+    pub(super) queue: Queue<F::Network>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) access: Access,
     pub(super) limits: Limits,
@@ -36,7 +31,7 @@ pub(super) struct Server {
     pub(super) help: String,
 }
 
-impl Server {
+impl<F: Forecasts> Server<F> {
     /// Answers a request.
     pub(super) async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let response = match self.clone().answer(request).await {
@@ -63,7 +58,10 @@ impl Server {
             "/forecast" => Err(Refusal::method(&method, &path, "POST")),
             "/" | "/health" | "/metrics" | "/model" if !read => Err(Refusal::method(&method, &path, "GET")),
             "/" => Ok(plain(StatusCode::OK, "text/plain; charset=utf-8", self.help.clone())),
-            "/health" => Ok(plain(StatusCode::OK, "application/json", "{\"status\":\"ok\"}")),
+            "/health" => {
+                let body = serde_json::json!({"status": "ok", "forecaster": self.forecasts.name()});
+                Ok(plain(StatusCode::OK, "application/json", body.to_string()))
+            }
             "/model" => Ok(plain(StatusCode::OK, "application/json", self.model.clone())),
             "/metrics" => {
                 let open = self.limits.connections.saturating_sub(self.connections.available_permits());
@@ -82,7 +80,7 @@ impl Server {
         let deadline = Instant::now() + self.limits.time;
         let (form, boundary) = content(request.headers())?;
         let answer = accepted(request.headers(), form)?;
-        let series = series(request.uri().query())?;
+        let asked = self.forecasts.asked(request.uri().query())?;
         let (body, held) = self.body(request, deadline).await?;
         let place = self.memory.read(body.len(), deadline).await?;
         let given = match (form, boundary) {
@@ -92,12 +90,12 @@ impl Server {
         };
         let server = Arc::clone(&self);
         let read = move || {
-            let read = server.prepare(&given, series.as_deref());
+            let read = server.forecasts.read(&given, asked);
             drop((given, held, place));
             read
         };
-        let (prepared, notes) = self.apart(deadline, read).await??;
-        let waiting = self.queue.put(prepared).map_err(|Full { length }| {
+        let (jobs, rest) = self.apart(deadline, read).await??;
+        let waiting = self.queue.put(jobs).map_err(|Full { length }| {
             let text =
                 format!("{length} histories wait already, and no more may (--queue); try again in a second");
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text)
@@ -110,7 +108,7 @@ impl Server {
             all.push(answer.map_err(internal)?);
         }
         let server = Arc::clone(&self);
-        self.apart(deadline, move || server.finish(all, (answer, notes))).await?
+        self.apart(deadline, move || server.forecasts.finish(all, rest, answer)).await?
     }
 
     /// Does what takes time on a thread that nobody waits for but this request, and not beyond its time.
@@ -126,27 +124,6 @@ impl Server {
             Ok(Err(why)) => Err(internal(why.to_string())),
             Ok(Ok(None)) | Err(_) => Err(self.limits.late()),
         }
-    }
-
-    /// The answer that follows from what the network predicts.
-    fn finish(
-        &self,
-        predicted: Vec<(Prepared, Vec<f64>)>,
-        said: (Form, Vec<String>),
-    ) -> Result<Response<Body>, Refusal> {
-        let mut all: Vec<Forecast> = Vec::with_capacity(predicted.len());
-        for (prepared, predicted) in predicted {
-            let mut forecast = self.run.finish(prepared, predicted);
-            if let Some(widths) = &self.widths {
-                widths
-                    .of(forecast.context.name())
-                    .map_err(|why| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string()))?;
-                widths.add_to(&mut forecast);
-            }
-            all.push(forecast);
-        }
-        let levels = self.widths.as_ref().map_or(&[][..], HalfWidths::levels);
-        Ok(forecasts(&self.run, levels, &all, said))
     }
 
     /// The whole body, within its limits of size and time, and its place in memory.
@@ -189,25 +166,6 @@ impl Server {
             }
         }
     }
-
-    /// The scaled histories of a body.
-    fn prepare(&self, given: &Given, series: Option<&str>) -> Result<(Vec<Prepared>, Vec<String>), Refusal> {
-        let reader = Reader { run: &self.run, reading: &self.reading };
-        let Histories { all, notes } = reader.read(given, series)?;
-        // Each history of JSON stands for itself; the series of one CSV are told apart by their names.
-        let only = matches!(given, Given::Json(_)) || all.len() == 1;
-        let prepared = all.iter().map(|(series, future)| {
-            let future = future.as_deref().map(Future::Rows);
-            self.run.prepare(series, future, only).map_err(|why| {
-                if let RunError::Data(why) = &why { refused(why) } else { internal(why.to_string()) }
-            })
-        });
-        Ok((prepared.collect::<Result<_, _>>()?, notes))
-    }
-}
-
-fn internal(why: String) -> Refusal {
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
 }
 
 /// The media type of a header's value, without its parameters.
@@ -255,35 +213,4 @@ fn accepted(headers: &HeaderMap, content: Form) -> Result<Form, Refusal> {
         let text = "the header Accept names neither application/json nor text/csv";
         Refusal::new(StatusCode::NOT_ACCEPTABLE, text)
     })
-}
-
-/// The name of the series in `?series=NAME`.
-fn series(query: Option<&str>) -> Result<Option<String>, Refusal> {
-    let Some(query) = query.filter(|q| !q.is_empty()) else { return Ok(None) };
-    match query.split_once('=') {
-        Some(("series", name)) if !name.contains('&') => decoded(name).map(Some),
-        _ => {
-            let text = "the only parameter of POST /forecast is ?series=NAME, once";
-            Err(Refusal::new(StatusCode::BAD_REQUEST, text))
-        }
-    }
-}
-
-/// A percent-encoded text.
-fn decoded(text: &str) -> Result<String, Refusal> {
-    let bad = || Refusal::new(StatusCode::BAD_REQUEST, "?series= is not percent-encoded UTF-8");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || rest.next().and_then(|d| char::from(d).to_digit(16)).ok_or_else(bad);
-                let (high, low) = (digit()?, digit()?);
-                u8::try_from(16 * high + low).map_err(|_| bad())?
-            }
-            other => other,
-        });
-    }
-    String::from_utf8(bytes).map_err(|_| bad())
 }

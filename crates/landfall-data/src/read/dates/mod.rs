@@ -104,7 +104,7 @@ fn renamed(
     options: &ReadOptions,
     taken: &[usize],
 ) -> Result<Option<DateSource>, DataError> {
-    if options.purpose == Purpose::NewRun {
+    if matches!(options.purpose, Purpose::NewRun | Purpose::Unknown) {
         return Ok(None);
     }
     let elsewhere = ReadOptions { date_column: None, ..options.clone() };

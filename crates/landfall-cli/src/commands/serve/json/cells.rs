@@ -14,7 +14,7 @@ pub(in crate::commands::serve) enum Cells {
 impl Cells {
     pub(super) fn of(role: Role) -> Self {
         match role {
-            Role::Number => Self::Numbers(Vec::new()),
+            Role::Number | Role::Any => Self::Numbers(Vec::new()),
             Role::Date | Role::Name => Self::Texts(Vec::new()),
         }
     }
@@ -26,6 +26,17 @@ impl Cells {
         }
     }
 
+    /// Adds a text; numbers before it become texts.
+    fn push_text(&mut self, text: String) {
+        match self {
+            Self::Texts(cells) => cells.push(text),
+            Self::Numbers(cells) => {
+                let before = cells.iter().map(|cell| cell.map_or_else(String::new, written));
+                *self = Self::Texts(before.chain([text]).collect());
+            }
+        }
+    }
+
     /// So many cells: further ones are missing.
     pub(super) fn resize(&mut self, rows: usize) {
         match self {
@@ -33,6 +44,11 @@ impl Cells {
             Self::Texts(cells) => cells.resize(rows, String::new()),
         }
     }
+}
+
+/// A number as a text; Display writes 1e300 with 301 digits.
+fn written(x: f64) -> String {
+    if x.abs() < 1e15 && x.fract() == 0.0 { x.to_string() } else { format!("{x:?}") }
 }
 
 /// A name or a cell, as a message shows it.
@@ -59,7 +75,8 @@ impl<'de> DeserializeSeed<'de> for List<'_> {
 impl List<'_> {
     fn no_list<E: Error>(&self, what: &str) -> E {
         let Self { parser, name, source, .. } = self;
-        let example = if self.role == Role::Number { "[1.5, 1.7]" } else { "[\"a\", \"b\"]" };
+        let numbers = matches!(self.role, Role::Number | Role::Any);
+        let example = if numbers { "[1.5, 1.7]" } else { "[\"a\", \"b\"]" };
         parser.wrong(format!(
             "{source}: column `{}` is {what}; give the list of its values, as in {example}",
             shown(name)
@@ -77,7 +94,7 @@ impl<'de> Visitor<'de> for List<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Cells, A::Error> {
         let Self { parser, role, name, source } = self;
         let mut cells = Cells::of(role);
-        while list.next_element_seed(One { parser, name, source, to: &mut cells })?.is_some() {
+        while list.next_element_seed(One { parser, role, name, source, to: &mut cells })?.is_some() {
             parser.spend(1)?;
         }
         Ok(cells)
@@ -109,6 +126,7 @@ impl<'de> Visitor<'de> for List<'_> {
 /// One cell, put behind those of its column.
 pub(super) struct One<'p> {
     pub(super) parser: &'p Parser<'p>,
+    pub(super) role: Role,
     pub(super) name: &'p str,
     pub(super) source: &'p str,
     pub(super) to: &'p mut Cells,
@@ -149,8 +167,7 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 
     fn visit_f64<E: Error>(self, x: f64) -> Result<(), E> {
-        // Display writes 1e300 with 301 digits.
-        self.number(x, || if x.abs() < 1e15 && x.fract() == 0.0 { x.to_string() } else { format!("{x:?}") })
+        self.number(x, || written(x))
     }
     fn visit_i64<E: Error>(self, x: i64) -> Result<(), E> {
         self.number(x as f64, || x.to_string())
@@ -163,9 +180,9 @@ impl<'de> Visitor<'de> for One<'_> {
     }
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
         match self.to {
-            Cells::Numbers(_) => Err(self.no_cell(&format!("{:?}", shown(text)))),
-            Cells::Texts(cells) => {
-                cells.push(text.to_owned());
+            Cells::Numbers(_) if self.role != Role::Any => Err(self.no_cell(&format!("{:?}", shown(text)))),
+            cells @ (Cells::Numbers(_) | Cells::Texts(_)) => {
+                cells.push_text(text.to_owned());
                 Ok(())
             }
         }

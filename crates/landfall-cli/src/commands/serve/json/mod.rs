@@ -45,21 +45,53 @@ pub(super) struct Column {
     pub(super) cells: Cells,
 }
 
+impl Table {
+    /// Its columns, with the dates that stand beside them, and some of the names that are not read.
+    pub(super) fn only(self, read: &Columns, source: &str) -> Result<(Vec<Column>, Vec<String>), Refusal> {
+        let wrong = |text: String| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, text);
+        let Self { dates, columns, rows, unread } = self;
+        let mut table = match (columns, rows) {
+            (Some(_), Some(_)) => {
+                return Err(wrong(format!("{source} has `columns` and `rows`; give one of them")));
+            }
+            (None, None) => {
+                let (columns, none) =
+                    (read.names.join(", "), format!("{source} has no `columns` and no `rows`"));
+                return Err(wrong(match read.open {
+                    true => format!("{none}; give one of them"),
+                    false => format!("{none}; the run reads {columns}"),
+                }));
+            }
+            (Some(table), None) | (None, Some(table)) => table,
+        };
+        if let Some(cells) = dates {
+            let place = read.place(&read.date).unwrap_or_default();
+            if table.iter().any(|column| column.place == place) {
+                let date = &read.date;
+                return Err(wrong(format!("{source} has `dates` and a column `{date}`; give one of them")));
+            }
+            table.insert(0, Column { place, cells });
+        }
+        Ok((table, unread))
+    }
+}
+
 impl Parser<'_> {
-    /// The histories of a body.
-    pub(super) fn read(self, body: &[u8]) -> Result<Vec<History>, Refusal> {
+    /// The histories of a body, and the names of the columns that stand in places beyond the known ones.
+    pub(super) fn read(self, body: &[u8]) -> Result<(Vec<History>, Vec<String>), Refusal> {
         // A list has a comma for each.
         self.cells.set((body.len() / 2).max(FEW_CELLS));
         let mut reader = serde_json::Deserializer::from_slice(body);
         let read = Object { parser: &self, source: "the history", outer: true }
             .deserialize(&mut reader)
             .and_then(|read| reader.end().map(|()| read));
-        read.map_err(|why| {
+        let read = read.map_err(|why| {
             self.refusal.take().unwrap_or_else(|| {
                 let text = format!("the body is not JSON of the form that GET / describes: {why}");
                 Refusal::new(StatusCode::BAD_REQUEST, text)
             })
-        })
+        })?;
+        Ok((read, self.further()))
     }
 }
 
@@ -125,12 +157,7 @@ impl<'de> Visitor<'de> for Object<'_> {
                     once(&mut single.series, name, "series")?;
                 }
                 Field::Future => {
-                    let read = parser.future.ok_or_else(|| {
-                        let columns = parser.history.names.join(", ");
-                        parser.wrong(format!(
-                            "`future` is given, and the run has no columns known in advance: it reads {columns}; leave it out"
-                        ))
-                    })?;
+                    let read = parser.future.ok_or_else(|| parser.wrong(parser.history.no_future()))?;
                     let source = format!("`future` of {source}");
                     let seed = TableSeed { parser, read, source: &source };
                     once(&mut single.future, map.next_value_seed(Maybe(seed))?, "future")?;
@@ -295,6 +322,7 @@ impl<'de> Visitor<'de> for TableSeed<'_> {
 
 /// The name of a column: its place among those that are read.
 struct Name<'p> {
+    parser: &'p Parser<'p>,
     read: &'p Columns,
     unread: &'p mut Vec<String>,
 }
@@ -315,7 +343,7 @@ impl Visitor<'_> for Name<'_> {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-        let place = self.read.place(name);
+        let place = self.parser.place(self.read, name)?;
         if place.is_none() && self.unread.len() < SHOWN {
             let name = shown(name);
             if !self.unread.contains(&name) {
@@ -350,19 +378,19 @@ impl<'de> Visitor<'de> for Named<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let TableSeed { parser, read, source } = self.table;
         let mut columns: Vec<Column> = Vec::new();
-        while let Some(place) = map.next_key_seed(Name { read, unread: &mut *self.unread })? {
+        while let Some(place) = map.next_key_seed(Name { parser, read, unread: &mut *self.unread })? {
             let Some(place) = place else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
-            let (name, role) = read.column(place);
+            let (name, role) = parser.column(read, place);
             if columns.iter().any(|column| column.place == place) {
-                let name = shown(name);
+                let name = shown(&name);
                 return Err(parser.wrong(format!(
                     "{source}: column `{name}` is there twice; give each column its own name"
                 )));
             }
-            let cells = map.next_value_seed(List { parser, role, name, source })?;
+            let cells = map.next_value_seed(List { parser, role, name: &name, source })?;
             columns.push(Column { place, cells });
         }
         Ok(columns)
@@ -443,12 +471,15 @@ impl<'de> Visitor<'de> for Row<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let TableSeed { parser, read, source } = self.table;
         let row = self.row;
-        while let Some(place) = map.next_key_seed(Name { read, unread: &mut *self.unread })? {
+        while let Some(place) = map.next_key_seed(Name { parser, read, unread: &mut *self.unread })? {
             let Some(place) = place else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
-            let (name, role) = read.column(place);
+            let (name, role) = parser.column(read, place);
+            if self.at.len() <= place {
+                self.at.resize(place + 1, None);
+            }
             let at = match self.at.get(place).copied().flatten() {
                 Some(at) => at,
                 None => {
@@ -464,7 +495,7 @@ impl<'de> Visitor<'de> for Row<'_> {
             // The last of equal names in a row counts, as in most readers of JSON.
             parser.spend((row + 1).saturating_sub(column.cells.len()))?;
             column.cells.resize(row);
-            map.next_value_seed(One { parser, name, source, to: &mut column.cells })?;
+            map.next_value_seed(One { parser, role, name: &name, source, to: &mut column.cells })?;
         }
         Ok(())
     }
