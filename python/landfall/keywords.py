@@ -50,10 +50,11 @@ _ELSEWHERE = {
     "add_encoders": "calendar",
 }
 
-#: Settings that have no name here, and why.
+#: What is no setting, and why.
 _DETECTED = {
     "freq": "the frequency is that of the dates",
     "scaler": "each series is scaled by mean and standard deviation of its training rows",
+    "pretrained": 'weights of landfall pretrain are those of Forecaster("zero-shot", pretrained=...)',
     "scaler_type": "each series is scaled by mean and standard deviation of its training rows",
 }
 

@@ -29,11 +29,25 @@ _COVARIATES = ("known_future", "static", "categorical", "calendar", "columns")
 _INTERVAL = [80.0]
 
 
+def _weights(path: str | os.PathLike[str]) -> str:
+    """The path of weights, wherever the process goes."""
+    if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
+        raise ArgumentError(f"pretrained {path!r}: give the path of weights.safetensors, a str or a Path")
+    whole = os.path.abspath(path)
+    _landfall._check_pretrained(whole)
+    return whole
+
+
 class ZeroShot(Forecaster):
     """Forecasts series by the pretrained model that the package carries: :meth:`fit` trains nothing and only keeps the frame.
 
-    It is what `Forecaster("zero-shot")` makes. Of the settings `horizon`, `device`, `threads`, `quantiles`, `interval`, `fill` and
-    `fill_gaps` are taken. It reads no covariates.
+    It is what `Forecaster("zero-shot")` makes. `pretrained` is a file of weights that `landfall pretrain` wrote, in place of those of the
+    package; it is read again for each forecast, and a pickle holds its path. Of the settings `horizon`, `device`, `threads`, `quantiles`,
+    `interval`, `fill` and `fill_gaps` are taken. It reads no covariates.
+
+    Raises:
+        ArgumentError: For an argument that means nothing here.
+        FileError: For weights that are not there, are damaged or are of something else.
     """
 
     def __init__(
@@ -45,6 +59,7 @@ class ZeroShot(Forecaster):
         series_id: str | None = None,
         date_column: str = "ds",
         target: str | Sequence[str] | None = None,
+        pretrained: str | os.PathLike[str] | None = None,
         **settings: Any,
     ) -> None:
         keywords.check({name: value for name, value in settings.items() if name not in _COVARIATES})
@@ -52,6 +67,7 @@ class ZeroShot(Forecaster):
             if value is not None and name not in _USED:
                 why = "it reads no covariates" if name in _COVARIATES else "it trains nothing"
                 raise ArgumentError(f"{name} and {MODEL}: {why}; leave {name} out, or choose another model")
+        self._pretrained = None if pretrained is None else _weights(pretrained)
         quantiles = settings.pop("quantiles", None)
         super().__init__(
             "auto",
@@ -167,7 +183,7 @@ class ZeroShot(Forecaster):
             levels = self._settings.get("interval", [] if "quantiles" in settings else _INTERVAL)
         settings = {name: value for name, value in settings.items() if name not in ("model", "interval")}
         columns = [table.columns() for table in given]
-        answers = _landfall._forecast_without_run(keywords.to_json(settings), columns, levels)
+        answers = _landfall._forecast_without_run(keywords.to_json(settings), columns, levels, self._pretrained)
         for note in dict.fromkeys(note for *_, notes in answers for note in notes):
             warn(note)
         return [Forecasts.of(*forecasts) for *forecasts, _ in answers]

@@ -2,6 +2,7 @@
 
 use landfall_forecast::ForecastError;
 use landfall_forecast::run::{RunError, SettingsError};
+use landfall_forecast::zero_shot::ZeroShotError;
 use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::{CovariateError, DataError, ReadError, SeriesError, Spelling, Unit};
 use pyo3::prelude::*;
@@ -68,6 +69,11 @@ impl Failure {
                     | RunError::Settings(SettingsError::Read { .. } | SettingsError::Version { .. })
             )
         );
+        let file = file
+            || matches!(
+                self.error(),
+                ForecastError::ZeroShot(ZeroShotError::Weights { .. } | ZeroShotError::Checkpoint(_))
+            );
         let device = matches!(of_run, Some(RunError::Engine(_) | RunError::NoDevice { .. }));
         if diverged {
             "NonFiniteError"

@@ -12,6 +12,7 @@ use landfall_forecast::run::{
 };
 use landfall_forecast::training::{Begun, Ended, KeptFrame, NewRun, Ready};
 use landfall_forecast::without_run::{self, PanelForecaster, Spread};
+use landfall_forecast::zero_shot::Weights as PretrainedWeights;
 use landfall_train::data::{DataError, Future, Panel, SeriesError, Spelling, few};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -168,14 +169,22 @@ pub(crate) fn forecast<'py>(
     Ok(all.into_iter().map(|forecasts| forecasts.columns(py)).collect())
 }
 
+/// Checks that a file holds weights of the pretrained forecaster.
+#[pyfunction(name = "_check_pretrained")]
+pub(crate) fn check_pretrained(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    let read = py.detach(|| PretrainedWeights::read(&path).map(drop));
+    read.map_err(|why| raised(py, &ForecastError::from(why).into()))
+}
+
 /// Forecasts the rows after the last ones of each frame by the pretrained forecaster. `settings`, an object of JSON, say how the
-/// frames are read, the horizon, the quantiles and where it computes.
-#[pyfunction(name = "_forecast_without_run")]
+/// frames are read, the horizon, the quantiles and where it computes; `pretrained` is a file of weights in place of the package's.
+#[pyfunction(name = "_forecast_without_run", signature = (settings, frames, intervals, pretrained = None))]
 pub(crate) fn forecast_without_run<'py>(
     py: Python<'py>,
     settings: &str,
     frames: Vec<Py<Columns>>,
     intervals: Vec<f64>,
+    pretrained: Option<PathBuf>,
 ) -> PyResult<Vec<Forecasted<'py>>> {
     engines::preload(py)?;
     let frames: Vec<_> = frames.iter().map(|columns| columns.get().0.clone()).collect();
@@ -185,7 +194,7 @@ pub(crate) fn forecast_without_run<'py>(
         let spread = Spread { quantiles: &levels, intervals: &intervals };
         let (horizon, device) = (settings.horizon.unwrap_or(0), settings.device.unwrap_or(Device::Auto));
         without_run::check(horizon, spread)?;
-        let mut forecaster = PanelForecaster::new(None, device, settings.threads)?;
+        let mut forecaster = PanelForecaster::new(pretrained.as_deref(), device, settings.threads)?;
         let mut one = |frame| -> Result<Forecasts, Failure> {
             let panel = without_run::series_of_frame(&settings, frame, FRAME)?;
             let forecasts = forecaster.forecast(&panel, horizon, spread)?;

@@ -29,7 +29,9 @@ mod _landfall {
     #[pymodule_export]
     use crate::engines::{counters, forget, synchronize};
     #[pymodule_export]
-    use crate::forecast::{check, forecast, forecast_without_run, keywords, program, resume, train};
+    use crate::forecast::{
+        check, check_pretrained, forecast, forecast_without_run, keywords, program, resume, train,
+    };
     #[pymodule_export]
     use crate::graph::files::{load, save};
     #[pymodule_export]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pathlib
 import pickle
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pytest
 
-from landfall import DataWarning, Forecaster
-from landfall.errors import ArgumentError, InvalidValueError, NotFittedError
+from landfall import DataWarning, Forecaster, save
+from landfall.errors import ArgumentError, FileError, InvalidValueError, NotFittedError
 from series import long_columns, make, values
 
 
@@ -76,6 +79,92 @@ def test_what_it_cannot_do_is_said():
         (NotFittedError, "cross_validation", lambda: fitted.scores),
         (NotFittedError, "no run", lambda: fitted.folder),
         (NotFittedError, "no series", lambda: small(horizon=3).predict()),
+    ]:
+        with pytest.raises(error, match=said):
+            call()
+
+
+#: Of a network that is too small to be good.
+RECIPE = """
+seed = 1
+steps = 2
+
+[network]
+patch = 8
+context = 64
+horizon = 16
+width = 24
+layers = 1
+heads = 3
+
+[optimizer]
+lr = 1e-3
+warm_up = 1
+constant = 0.5
+betas = { first = 0.9, second = 0.98 }
+weight_decay = 0.01
+clip = 1.0
+average = 0.5
+dtype = "f32"
+
+[simulation]
+seed = 1
+without = []
+rows = 96
+series = 64
+steps = 2
+
+[validation]
+seed = 7
+series = 16
+horizon = 8
+every = 2
+
+[crops]
+hidden_crops = 0.3
+hidden_rows = 0.2
+logarithms = 0.5
+decay = 8.0
+
+[[crops.lengths]]
+windows = 16
+shortest = 3
+context = 64
+horizon = 16
+"""
+
+
+def test_own_weights_are_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("r.toml").write_text(RECIPE, encoding="utf-8")
+    pretrain = [sys.executable, "-m", "landfall._program", "pretrain", "r.toml", "--out", "p", "--device", "cpu"]
+    subprocess.run(pretrain, check=True, capture_output=True, timeout=120)
+    frame = make("pandas", long_columns())
+    own = small(horizon=5, pretrained="p/weights.safetensors").fit(frame)
+    forecast = own.predict()
+    assert not forecast.equals(small(horizon=5).fit(frame).predict())
+    assert forecast.equals(small(horizon=5, pretrained=tmp_path / "p" / "weights.safetensors").predict(frame))
+    past = own.cross_validation(frame, n_windows=1)
+    assert not past.equals(small(horizon=5).fit(frame).cross_validation(frame, n_windows=1))
+    # A pickle has the path, wherever it is opened.
+    pickled = pickle.dumps(own)
+    monkeypatch.chdir(tmp_path.parent)
+    copy = pickle.loads(pickled)
+    assert copy.predict().equals(forecast)
+    (tmp_path / "p" / "weights.safetensors").unlink()
+    with pytest.raises(FileError, match="weights.safetensors"):
+        copy.predict()
+
+
+def test_weights_that_are_none_are_refused(tmp_path):
+    (tmp_path / "none.safetensors").write_bytes(b"none")
+    save(tmp_path / "other.safetensors", {"a": np.zeros(2, "f4")})
+    for error, said, call in [
+        (FileError, "missing.safetensors", lambda: small(pretrained=tmp_path / "missing.safetensors")),
+        (FileError, "none.*not a whole safetensors file", lambda: small(pretrained=tmp_path / "none.safetensors")),
+        (FileError, "no forecaster of unknown series", lambda: small(pretrained=tmp_path / "other.safetensors")),
+        (ArgumentError, "pretrained 3: give the path", lambda: small(pretrained=3)),
+        (ArgumentError, "of landfall pretrain", lambda: Forecaster("auto", pretrained="w.safetensors")),
     ]:
         with pytest.raises(error, match=said):
             call()
