@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from numbers import Real
 from typing import Any
 
@@ -24,6 +25,9 @@ from .graph import _described, device_of
 from .keywords import to_json, whole
 
 __all__ = ["Trainer"]
+
+#: What comes after the last item of an iterable.
+_END = object()
 
 
 class Trainer:
@@ -116,21 +120,75 @@ class Trainer:
         kept."""
         return self._trainer.records(first, last)
 
-    def fit(self, report: Callable[[dict[str, float]], None] | None = None, every: int = 100) -> list[float]:
+    def replace(self, data: Mapping[str, Any]) -> None:
+        """Writes other samples over those that the trainer has: arrays of the same names, dtypes and shapes. Steps before it see the
+        old samples, steps after it the new ones, and no step is compiled anew. Samples are no part of a file of `save`."""
+        if not isinstance(data, Mapping):
+            raise ArgumentError(f"data is a {type(data).__qualname__}; it must be a dictionary of arrays by name")
+        self._trainer.replace(dict(data))
+
+    def fit(
+        self,
+        report: Callable[[dict[str, float]], None] | None = None,
+        every: int = 100,
+        *,
+        data: Iterable[Mapping[str, Any]] | None = None,
+        steps: int | None = None,
+    ) -> list[float]:
         """Runs the steps that are left; the loss of each. `report` is called with the record of every `every`-th step.
+
+        With `data`, a generator or another iterable of dictionaries as `replace` takes them, each replaces the samples for `steps` steps,
+        while a thread makes the next one. The training ends with its last step, or with the data. Items are taken on that thread one
+        after another; a trainer of `load` that stands within an item's steps gives its first item those that are left.
 
         A step whose loss or gradient is not finite raises `NonFiniteError`, which names the first such value."""
         whole("every", every)
+        if (data is None) != (steps is None):
+            raise ArgumentError("data and steps belong together: the iterable of samples, and the steps on each item of it")
+        if data is None or steps is None:
+            return self._run(self.steps, report, every)
+        whole("steps", steps)
+        return self._stream(data, steps, report, every)
+
+    def _run(self, end: int, report: Callable[[dict[str, float]], None] | None, every: int) -> list[float]:
+        """Runs the steps before number `end`, from 0."""
         losses: list[float] = []
         done = self.position
-        while done < self.steps:
-            count = min(every, self.steps - done)
+        while done < end:
+            count = min(every - done % every, end - done)
             self.step(count)
             records = self._trainer.since(done)
             losses += [record["loss"] for record in records]
-            if report is not None and records:
-                report(records[-1])
             done += len(records)
+            if report is not None and records and (done % every == 0 or done == self.steps):
+                report(records[-1])
+        return losses
+
+    def _stream(
+        self,
+        data: Iterable[Mapping[str, Any]],
+        steps: int,
+        report: Callable[[dict[str, float]], None] | None,
+        every: int,
+    ) -> list[float]:
+        """Runs the steps that are left, so many on each item of the data."""
+        if not isinstance(data, Iterable):
+            raise ArgumentError(
+                f"data is a {type(data).__qualname__}; it must be a generator, or another iterable, of dictionaries of arrays"
+            )
+        items, losses, made = iter(data), list[float](), None
+        with ThreadPoolExecutor(1, "data") as thread:
+            while self.position < self.steps:
+                item = (made or thread.submit(next, items, _END)).result()
+                if item is _END and made is None:
+                    raise ArgumentError("data has no item; it must give a dictionary of arrays for each so many steps")
+                if item is _END:
+                    break
+                end = min((self.position // steps + 1) * steps, self.steps)
+                self.replace(item)
+                if end < self.steps:
+                    made = thread.submit(next, items, _END)
+                losses += self._run(end, report, every)
         return losses
 
     def state_dict(self, average: bool = False) -> dict[str, Tensor]:

@@ -1,5 +1,6 @@
 """Every block of Python in the documents runs, in the order of its page, on small data."""
 
+import itertools
 import pathlib
 import re
 
@@ -43,6 +44,8 @@ def test_the_library(tmp_path, monkeypatch):
             names |= {"x": draw(8, 16), "y": draw(8, 4), "weight": draw(16, 4), "bias": draw(4)}
         elif block.startswith("def loss"):
             names |= {"x": draw(64, 16), "y": draw(64, 4), "w": draw(16, 4), "b": draw(4)}
+        elif block.startswith("def stream"):
+            names |= {"np": np, "itertools": itertools}
         elif block.startswith("import landfall.torch"):
             names |= {"x": torch.randn(4, 8), "gate": torch.randn(4, 8)}
             names["module"] = torch.nn.Linear(4, 16)

@@ -1,5 +1,7 @@
 """Training of functions: exact against numpy, resumable, refused with a reason."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -137,6 +139,96 @@ def test_a_saved_trainer_goes_on(tmp_path):
     assert second.fit() == expected[13:]
     second.load_state_dict(start())
     assert second.state_dict()["weight"].numpy().sum() == 0
+
+
+def filling(number, rows=32):
+    rng = np.random.default_rng(number)
+    x = rng.normal(size=(rows, 4)).astype("f4")
+    return {"x": x, "y": x @ np.array([[1.0], [2], [3], [4]], "f4") + np.float32(0.5)}
+
+
+def streaming(**more):
+    """A trainer of whole fillings, so that what a step sees is known."""
+    return lf.Trainer(loss, start(), filling(0), batch=32, lr=0.05, order="sequential", **{"max_steps": 22, **more})
+
+
+def test_replaced_samples_are_those_of_the_steps_after():
+    trainer, expected = streaming(), []
+    zeros = {name: np.zeros_like(array) for name, array in filling(0).items()}
+    for number in range(4):
+        trainer.replace(filling(number))
+        params = {name: value.numpy() for name, value in trainer.state_dict().items()}
+        data = filling(number)
+        expected.append(((data["x"] @ params["weight"] + params["bias"] - data["y"]) ** 2).mean())
+        trainer.step()
+    np.testing.assert_allclose([r["loss"] for r in trainer.records(1, 4)], expected, rtol=1e-5)
+    # What is not as the first samples were changes nothing.
+    for data, text in [
+        ({"x": zeros["x"]}, "y"),
+        ({**zeros, "z": zeros["x"]}, "z"),
+        ({name: array[:9] for name, array in zeros.items()}, r"array x.*\[9, 4\]"),
+        ({**zeros, "x": zeros["x"].astype("f8")}, "f64"),
+        ([zeros["x"]], "data is a list; it must be a dictionary of arrays"),
+    ]:
+        with pytest.raises(lf.Error, match=text):
+            trainer.replace(data)
+    trainer.step()
+    data = filling(3)
+    assert trainer.records(5, 5)[0]["loss"] > 0
+    params = {name: value.numpy() for name, value in trainer.state_dict().items()}
+    trainer.step()
+    found = trainer.records(6, 6)[0]["loss"]
+    np.testing.assert_allclose(found, ((data["x"] @ params["weight"] + params["bias"] - data["y"]) ** 2).mean(), rtol=1e-5)
+
+
+def test_a_generator_feeds_a_training(tmp_path):
+    taken = []
+
+    def stream(first=0, most=100):
+        for number in range(first, most):
+            taken.append((number, threading.current_thread() is threading.main_thread()))
+            yield filling(number)
+
+    by_hand, expected = streaming(), []
+    for number in range(6):
+        by_hand.replace(filling(number))
+        done = by_hand.position
+        by_hand.step(min(4, 22 - done))
+        expected += [record["loss"] for record in by_hand.records(done + 1, by_hand.position)]
+    trainer, seen = streaming(), []
+    assert trainer.fit(seen.append, every=10, data=stream(), steps=4) == expected
+    assert [record["step"] for record in seen] == [10, 20, 22]
+    # No item is made that no step sees, and none on the thread that trains.
+    assert taken == [(number, False) for number in range(6)]
+    # Interrupted within an item, and continued.
+    first, second = streaming(), streaming()
+    first.fit(data=stream(most=3), steps=4)
+    assert first.position == 12
+    first.replace(filling(3))
+    first.step(2)
+    first.save(tmp_path / "state.safetensors")
+    second.load(tmp_path / "state.safetensors")
+    assert second.fit(data=stream(second.position // 4), steps=4) == expected[14:]
+    assert second.fit(data=stream(), steps=4) == []
+
+
+def test_what_a_generator_does_wrong_is_said():
+    def broken():
+        yield filling(0)
+        raise OSError("no more disk")
+
+    for data, steps, error, text in [
+        (broken(), 4, OSError, "no more disk"),
+        (iter([]), 4, lf.ArgumentError, "data has no item"),
+        (iter([None]), 4, lf.ArgumentError, "data is a NoneType; it must be a dictionary of arrays"),
+        (filling(0), 4, lf.ArgumentError, "data is a str; it must be a dictionary of arrays"),
+        (7, 4, lf.ArgumentError, "data is a int; it must be a generator"),
+        (broken(), 0, lf.InvalidValueError, "steps 0: give a whole number"),
+        (broken(), None, lf.ArgumentError, "data and steps belong together"),
+        (None, 4, lf.ArgumentError, "data and steps belong together"),
+    ]:
+        with pytest.raises(error, match=text):
+            streaming().fit(data=data, steps=steps)
 
 
 def test_dropout_is_for_training_alone():

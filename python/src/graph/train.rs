@@ -47,6 +47,17 @@ fn with(arrays: Arrays, name: &str, view: &View) -> Result<Arrays, Error> {
     with_dtype!(any view.dtype(), T => arrays.with(name, view.shape(), view.read::<T>()?))
 }
 
+/// Arrays of samples by name, copied.
+fn samples(py: Python<'_>, data: &Bound<'_, PyDict>) -> PyResult<Arrays> {
+    let mut arrays = Arrays::new();
+    for (name, array) in data {
+        let name: String = name.extract()?;
+        let view = operand::required(&array, &format!("data {name}"))?.view;
+        arrays = py.detach(|| with(arrays, &name, &view)).raised(py)?;
+    }
+    Ok(arrays)
+}
+
 /// Steps between two looks at whether the user wants to stop.
 const STEPS_BETWEEN_SIGNALS: usize = 32;
 
@@ -150,12 +161,7 @@ impl PyTrainer {
             }
             given.push((name, host(py, &view)?));
         }
-        let mut arrays = Arrays::new();
-        for (name, array) in data {
-            let name: String = name.extract()?;
-            let view = operand::required(&array, &format!("data {name}"))?.view;
-            arrays = py.detach(|| with(arrays, &name, &view)).raised(py)?;
-        }
+        let arrays = samples(py, data)?;
         let names = given.iter().map(|(name, _)| name.clone()).collect();
         let trainer = py.detach(|| trainer(engine, &steps, number, &given, &arrays, options)).raised(py)?;
         let steps = trainer.steps();
@@ -185,6 +191,12 @@ impl PyTrainer {
             py.check_signals()?;
         }
         Ok(())
+    }
+
+    /// Writes other samples over those that the trainer has: steps before see the old ones, steps after the new ones.
+    fn replace(&self, py: Python<'_>, data: &Bound<'_, PyDict>) -> PyResult<()> {
+        let arrays = samples(py, data)?;
+        self.with(py, |trainer| trainer.replace(&arrays))
     }
 
     /// What the steps numbered `first` to `last` report, of those that have run: dictionaries of step, loss, grad_norm and lr. The
