@@ -207,7 +207,7 @@ def test_series_that_are_too_short(library):
     refused(short, ValueError, "(?s)holds no window|rows.*horizon")
     columns, few = long_columns(rows=240, names=("a",)), long_columns(rows=10, names=("b",))
     both = {name: np.concatenate([np.asarray(columns[name]), np.asarray(few[name])]) for name in columns}
-    with pytest.warns(DataWarning, match="series `b` .* is forecast by its last season or value alone, and not tested"):
+    with pytest.warns(DataWarning, match="series `b` .* is forecast by itself, and not tested"):
         forecaster = fit(make(library, both))
     predicted = forecaster.predict()
     names = values(predicted, "unique_id")

@@ -67,7 +67,7 @@ fn quantiles_leave_networks_to_choose_from() {
     f.write("sales.csv", counts(120));
     let flags = "--quantiles 0.1,0.5,0.9 --interval 80,95 --out run";
     let ran = f.runs(&format!("train --data sales.csv --horizon 6 --period 12 --max-steps 4 {flags}"));
-    let why = "A baseline has no quantiles, so that only a network can be chosen.\n";
+    let why = "Only networks have quantiles, so that one of them is chosen.\n";
     assert!(ran.out.contains("Forecaster: patchtst, chosen") && ran.out.contains(why), "{}", ran.out);
     // Rolling origins give the forecast more errors than validation has windows for a baseline's.
     let alone = "No intervals of seasonal naive (12) stand beside those of the forecast: validation has too few windows for them";

@@ -164,7 +164,7 @@ fn short_series_among_longer_ones_are_forecast_by_themselves() {
     f.write("d.csv", text);
     let ran =
         f.runs(&format!("train --data d.csv --series-id id --columns y {DAILY} --interval 80 --out run"));
-    let said = "series `ten` (10 rows) is forecast by its last season or value alone, and not tested: ";
+    let said = "series `ten` (10 rows) is forecast by itself, and not tested: ";
     assert!(ran.err.contains(said), "{}", ran.err);
     let ran = f.runs("forecast run");
     assert_eq!(ran.out.lines().count(), 1 + 5 * 7, "{}", ran.out);

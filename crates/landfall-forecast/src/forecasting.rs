@@ -85,6 +85,7 @@ pub fn levels_ahead(
         run.windowed(panel.clone()).and_then(|windowed| run.enough_windows_ahead(windowed, known, &levels));
     match enough {
         Ok(note) => Ok((levels, note)),
+        Err(RunError::Untested { .. }) if run.has_spread() => Ok((levels, None)),
         Err(why @ (RunError::TooFewErrors { .. } | RunError::Untested { .. })) if asked.is_none() => {
             Ok((Vec::new(), Some(format!("the forecast has no intervals: {why}"))))
         }

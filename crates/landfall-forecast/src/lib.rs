@@ -10,6 +10,7 @@
 //!  run         settings, a run's folder, training and choice, forecasts, intervals
 //!  choice      candidates, folds and what they tell
 //!  pretrained  weights of other projects
+//!  ensemble    the pretrained forecaster and statistical models of each series
 //!  zero_shot   a forecaster of unknown series, and its pretraining
 //! ```
 //!
@@ -19,6 +20,7 @@
 pub mod backtest;
 pub mod backtesting;
 pub mod choice;
+pub mod ensemble;
 mod error;
 pub mod export;
 pub mod forecasting;

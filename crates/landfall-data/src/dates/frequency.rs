@@ -253,6 +253,37 @@ impl Frequency {
         }
     }
 
+    /// How many steps lead from one date to another, back ones below 0, parts of a step left out; none where there is no step.
+    ///
+    /// ```
+    /// use chrono::NaiveDate;
+    /// use landfall_data::{Frequency, MonthDay};
+    /// let day = |year, month| NaiveDate::from_ymd_opt(year, month, 1).and_then(|d| d.and_hms_opt(0, 0, 0)).expect("a day");
+    /// let quarterly = Frequency::Monthly { months: 3, day: MonthDay::Day(1) };
+    /// assert_eq!(quarterly.steps(day(2024, 4), day(2025, 1)), Some(3));
+    /// assert_eq!(quarterly.steps(day(2024, 4), day(2024, 1)), Some(-1));
+    /// ```
+    #[must_use]
+    pub fn steps(&self, from: NaiveDateTime, to: NaiveDateTime) -> Option<i64> {
+        let (days, sevenths) = ((to.date() - from.date()).num_days(), |d: NaiveDateTime| {
+            // Business days since a Monday, of which a weekend has none.
+            i64::from(d.weekday().num_days_from_monday().min(5))
+        });
+        match *self {
+            Self::Regular { step } => nanoseconds(to - from).checked_div(nanoseconds(step)),
+            Self::Weekly { weeks, .. } => (days / 7).checked_div(i64::from(weeks)),
+            Self::BusinessDays => {
+                let mondays = |d: NaiveDateTime| i64::from(d.weekday().num_days_from_monday());
+                let weeks = (days - mondays(to) + mondays(from)) / 7;
+                Some(5 * weeks + sevenths(to) - sevenths(from))
+            }
+            Self::Monthly { months, .. } => {
+                (month_index(to) - month_index(from)).checked_div(i64::from(months))
+            }
+            Self::Irregular { .. } | Self::Unknown => None,
+        }
+    }
+
     /// The `steps` dates that follow `last`.
     ///
     /// # Errors

@@ -38,8 +38,7 @@ pub struct WindowedPanel {
     targets: usize,
     known: usize,
     left_out: Vec<String>,
-    /// Series without windows, and their scalers: they can be forecast by themselves.
-    short: Vec<(String, Scaler)>,
+    short: Vec<Short>,
 }
 
 impl WindowedPanel {
@@ -102,7 +101,7 @@ impl WindowedPanel {
                 let segments = Segments::untested(series.rows(), sizes);
                 members.push(Member { series, scaler, segments });
             } else {
-                short.push((series.name().to_owned(), scaler));
+                short.push(Short { series, scaler });
             }
         }
         Ok(Self { members, targets, known, left_out: Vec::new(), short })
@@ -186,12 +185,12 @@ impl WindowedPanel {
                     let rows = series.rows();
                     let own = scale(&series, None)?;
                     let what = match &own {
-                        Some(_) => "is forecast by its last season or value alone, and not tested",
+                        Some(_) => "is forecast by itself, and not tested",
                         None => "is left out",
                     };
                     left_out.push(format!("series `{}` ({rows} rows) {what}: {why}", series.name()));
-                    short.extend(own.map(|scaler| (series.name().to_owned(), scaler)));
                     first.get_or_insert((series.name().to_owned(), why));
+                    short.extend(own.map(|scaler| Short { series, scaler }));
                 }
                 Err(why) => return Err(why),
             }
@@ -256,9 +255,9 @@ impl WindowedPanel {
         self.members.iter().any(|m| m.segments.windows(Segment::Test).count() > 0)
     }
 
-    /// Names and scalers of series that are too short for windows and can be forecast by themselves.
+    /// The series that are too short for windows and can be forecast by themselves.
     #[must_use]
-    pub fn short(&self) -> &[(String, Scaler)] {
+    pub fn short(&self) -> &[Short] {
         &self.short
     }
 
@@ -272,6 +271,15 @@ impl WindowedPanel {
         let part = |m: &'_ Member| m.segments.windows(segment);
         self.members.iter().map(|m| Part { series: &m.series, scaler: &m.scaler, windows: part(m) }).collect()
     }
+}
+
+/// A series without windows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Short {
+    /// The series.
+    pub series: Series,
+    /// What scales it.
+    pub scaler: Scaler,
 }
 
 /// Windows of one series to score a forecast on.

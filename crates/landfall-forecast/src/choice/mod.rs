@@ -2,7 +2,7 @@
 //!
 //! In the order of a run: [`Sizes`] are the context, patch, batch and number of steps that fit the data; [`Plan`] divides
 //! the rows into folds, each with windows to fit on and windows to score; [`linear`] fits NLinear and DLinear by ridge
-//! regression; [`Tally`] scores networks, baselines and their averages on the same windows and finds the [`Winner`].
+//! regression; [`Tally`] scores networks, their partners and the means of both on the same windows and finds the [`Winner`].
 
 mod folds;
 pub mod linear;
@@ -13,4 +13,4 @@ mod tally;
 pub use folds::{Fold, MIN_WINDOWS, Origin, Plan};
 pub use ridge::{Fit, Gram, STRENGTHS};
 pub use sizes::Sizes;
-pub use tally::{Candidate, Tally, Winner};
+pub use tally::{Candidate, Metric, Partner, Tally, Winner};

@@ -1,34 +1,81 @@
-//! Errors of candidates on the same windows: baselines, networks, and the mean of a network and a baseline.
+//! Errors of candidates on the same windows: networks, partners that need no training of steps, and the mean of one of each.
 
 use super::folds::Origin;
 use crate::data::{Baseline, Prior};
 use crate::train::Dataset;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fmt;
 
-/// A forecast that may be chosen: a baseline, a network, or the mean of both.
+/// What forecasts without a training of steps, alone or in the mean with a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Partner {
+    /// A naive forecast.
+    Baseline(Baseline),
+    /// [`Ensemble`](crate::ensemble::Ensemble).
+    Ensemble,
+}
+
+impl fmt::Display for Partner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Baseline(baseline) => baseline.fmt(f),
+            Self::Ensemble => f.write_str("ensemble"),
+        }
+    }
+}
+
+/// A forecast that may be chosen: a partner, a network, or the mean of both.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Number of the network, in the order of the tally; none for a baseline alone.
+    /// Number of the network, in the order of the tally; none for a partner alone.
     pub network: Option<usize>,
-    /// The baseline; none for a network alone.
-    pub baseline: Option<Baseline>,
+    /// The partner; none for a network alone.
+    pub partner: Option<Partner>,
     /// Mean over series and target columns of the mean squared error over scored windows and steps, scaled.
     pub mse: f64,
+    /// The same mean of the absolute errors, each in the mean absolute error of the seasonal naive forecast of one step in the
+    /// training rows.
+    pub mase: f64,
+}
+
+/// The error that candidates are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// [`Candidate::mase`].
+    #[default]
+    Mase,
+    /// [`Candidate::mse`].
+    Mse,
+}
+
+impl Metric {
+    /// The error of a candidate.
+    #[must_use]
+    pub fn of(self, candidate: &Candidate) -> f64 {
+        match self {
+            Self::Mase => candidate.mase,
+            Self::Mse => candidate.mse,
+        }
+    }
 }
 
 /// What a tally finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Winner {
-    /// The candidate of the smallest error; of equal ones the simplest.
+    /// The candidate of the smallest error, of equal ones the simplest; but the ensemble, unless that is better by more than chance.
     pub chosen: Candidate,
     /// The network of the smallest error on its own, if there is a network.
     pub network: Option<Candidate>,
     /// The better baseline.
     pub baseline: Candidate,
+    /// The ensemble, where it was scored.
+    pub ensemble: Option<Candidate>,
 }
 
-/// Sums of squared errors, each kept for every series and target column: a series with many windows, or with large errors in
-/// them, has no more say in the choice than another.
+/// Sums of errors, each kept for every series and target column: a series with many windows, or with large errors in them, has no
+/// more say in the choice than another.
 #[derive(Debug, Clone)]
 pub struct Tally<'a> {
     dataset: &'a Dataset,
@@ -36,80 +83,113 @@ pub struct Tally<'a> {
     /// Rows of a window that a network sees.
     context: usize,
     baselines: Vec<Baseline>,
+    /// The ensemble's forecasts of the windows of this fold `[targets, horizon]`, scaled, by their first predicted row.
+    ensemble: Option<HashMap<usize, Vec<f64>>>,
     /// What is known of the forecasts of each series and target column.
     priors: Vec<Prior>,
-    /// Of each baseline: sum and number of values of each series and column.
+    /// The scale of MASE of each of them.
+    units: Vec<f64>,
+    metric: Metric,
+    /// Of each partner: sum and number of values of each series and column.
     alone: Vec<Vec<Sum>>,
-    /// Of each network: those on its own, then those of the mean with each baseline.
+    /// Of each network: those on its own, then those of the mean with each partner.
     networks: Vec<Vec<Vec<Sum>>>,
 }
 
-/// A sum of squared errors, and their number.
+/// Sums of squared and absolute errors, and their number.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     squares: f64,
+    absolutes: f64,
     values: usize,
 }
 
 impl Sum {
     fn add(&mut self, forecast: f64, truth: f32) {
-        self.squares += (forecast - f64::from(truth)).powi(2);
+        let error = forecast - f64::from(truth);
+        self.squares += error.powi(2);
+        self.absolutes += error.abs();
         self.values += 1;
     }
+}
 
-    /// The mean over the series and columns that have values of their mean squared errors; infinite where there is none, and
-    /// where it is not finite, so that it loses.
-    ///
-    /// Those that were constant in the training rows, where others are, have no say: what became of them since is no measure of
-    /// a forecaster.
-    fn mean(all: &[Self], priors: &[Prior]) -> f64 {
-        let some = all.iter().zip(priors).any(|(sum, prior)| sum.values > 0 && !prior.constant);
-        let counts = |(sum, prior): &(&Self, &Prior)| sum.values > 0 && !(some && prior.constant);
-        let scored = || all.iter().zip(priors).filter(counts).map(|(sum, _)| sum);
-        let mean = scored().map(|sum| sum.squares / sum.values as f64).sum::<f64>() / scored().count() as f64;
-        if mean.is_finite() { mean } else { f64::INFINITY }
-    }
+/// The mean of errors; infinite where there is none, and where it is not finite, so that it loses.
+fn mean(errors: &[f64]) -> f64 {
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    if mean.is_finite() { mean } else { f64::INFINITY }
 }
 
 impl<'a> Tally<'a> {
     /// No windows yet, of these lengths of context and horizon. `priors` has what is known of the forecasts of each series and
-    /// target column `[series, targets]`.
+    /// target column `[series, targets]`, `units` their scales of MASE; `with_ensemble` says whether the ensemble is a partner.
     #[must_use]
     pub fn new(
         dataset: &'a Dataset,
         (context, horizon): (usize, usize),
-        baselines: &[Baseline],
-        priors: &[Prior],
+        (baselines, with_ensemble): (&[Baseline], bool),
+        (priors, units): (&[Prior], &[f64]),
+        metric: Metric,
     ) -> Self {
+        let partners = baselines.len() + usize::from(with_ensemble);
         Self {
             dataset,
             horizon,
             context,
             baselines: baselines.to_vec(),
+            ensemble: with_ensemble.then(HashMap::new),
             priors: priors.to_vec(),
-            alone: vec![vec![Sum::default(); priors.len()]; baselines.len()],
+            units: units.to_vec(),
+            metric,
+            alone: vec![vec![Sum::default(); priors.len()]; partners],
             networks: Vec::new(),
         }
     }
 
-    /// Adds the windows of these origins to the baselines' errors.
-    pub fn score_baselines(&mut self, origins: &[Origin]) {
+    /// The partners, in their order.
+    fn partners(&self) -> impl Iterator<Item = Partner> {
+        let ensemble = self.ensemble.as_ref().map(|_| Partner::Ensemble);
+        self.baselines.iter().copied().map(Partner::Baseline).chain(ensemble)
+    }
+
+    /// Begins a fold of these windows, and adds them to the partners' errors. `ensemble` are its forecasts of them `[origins,
+    /// targets, horizon]`, scaled, where it takes part.
+    pub fn score_partners(&mut self, origins: &[Origin], ensemble: &[f64]) {
+        let each = (self.dataset.targets() * self.horizon).max(1);
+        if let Some(of) = &mut self.ensemble {
+            *of =
+                origins.iter().map(|o| o.at).zip(ensemble.chunks_exact(each).map(<[f64]>::to_vec)).collect();
+        }
         for origin in origins {
             for column in 0..self.dataset.targets() {
-                let (cell, _, kept) = self.cell(*origin, column);
-                let (history, truth) = self.window(*origin, column);
-                for (baseline, sums) in self.baselines.iter().zip(&mut self.alone) {
-                    for (y, naive) in truth.iter().zip(baseline.continuation(history)) {
-                        sums[cell].add(kept.unwrap_or(f64::from(naive)), *y);
+                let (cell, lowest, kept) = self.cell(*origin, column);
+                let (_, truth) = self.window(*origin, column);
+                for (way, ahead) in self.ahead(*origin, column).into_iter().enumerate() {
+                    // Baselines repeat known values, which are never below what is known.
+                    let lowest = if way < self.baselines.len() { f64::NEG_INFINITY } else { lowest };
+                    for (y, p) in truth.iter().zip(ahead) {
+                        self.alone[way][cell].add(kept.unwrap_or(p.max(lowest)), *y);
                     }
                 }
             }
         }
     }
 
+    /// What each partner forecasts of a column of a window.
+    fn ahead(&self, origin: Origin, column: usize) -> Vec<Vec<f64>> {
+        let (history, truth) = self.window(origin, column);
+        let naive = |baseline: &Baseline| {
+            baseline.continuation(history).take(truth.len()).map(f64::from).collect::<Vec<f64>>()
+        };
+        let own = self.ensemble.as_ref().map(|of| {
+            let all = of.get(&origin.at).map_or(&[][..], Vec::as_slice);
+            all.get(column * self.horizon..).map_or_else(Vec::new, |own| own[..self.horizon].to_vec())
+        });
+        self.baselines.iter().map(naive).chain(own).collect()
+    }
+
     /// Adds windows to the errors of network `number`: its predictions `[origins, targets, horizon]`, scaled.
     pub fn score_network(&mut self, number: usize, origins: &[Origin], predictions: &[f64]) {
-        let (targets, ways) = (self.dataset.targets(), 1 + self.baselines.len());
+        let (targets, ways) = (self.dataset.targets(), 1 + self.alone.len());
         if self.networks.len() <= number {
             self.networks.resize(number + 1, vec![vec![Sum::default(); self.priors.len()]; ways]);
         }
@@ -117,14 +197,15 @@ impl<'a> Tally<'a> {
             let Some(origin) = origins.get(i / targets) else { break };
             let column = i % targets;
             let (cell, lowest, kept) = self.cell(*origin, column);
-            let (history, truth) = self.window(*origin, column);
+            let ahead = self.ahead(*origin, column);
+            let (_, truth) = self.window(*origin, column);
             let [alone, means @ ..] = self.networks[number].as_mut_slice() else { break };
             for (p, y) in predicted.iter().zip(truth) {
                 alone[cell].add(kept.unwrap_or(p.max(lowest)), *y);
             }
-            for (baseline, sums) in self.baselines.iter().zip(means) {
-                for ((p, y), naive) in predicted.iter().zip(truth).zip(baseline.continuation(history)) {
-                    let mean = 0.5 * (p + f64::from(naive));
+            for (ahead, sums) in ahead.iter().zip(means) {
+                for ((p, y), partner) in predicted.iter().zip(truth).zip(ahead) {
+                    let mean = 0.5 * (p + partner);
                     sums[cell].add(kept.unwrap_or(mean.max(lowest)), *y);
                 }
             }
@@ -145,27 +226,30 @@ impl<'a> Tally<'a> {
         (&values[origin.begin..origin.at], &values[origin.at..origin.at + self.horizon])
     }
 
-    /// All candidates, the simplest first: baselines, means of a network and the better baseline, networks. An error that
-    /// is not finite is infinite, so that it loses.
+    /// All candidates, the simplest first: baselines, the ensemble, means of a network and the better baseline or the ensemble,
+    /// networks. An error that is not finite is infinite, so that it loses.
     #[must_use]
     pub fn candidates(&self) -> Vec<Candidate> {
-        let baselines = self.baselines.iter().zip(&self.alone).map(|(baseline, sums)| Candidate {
+        let alone = self.partners().zip(&self.alone).map(|(partner, sums)| Candidate {
             network: None,
-            baseline: Some(*baseline),
-            mse: Sum::mean(sums, &self.priors),
+            partner: Some(partner),
+            mse: mean(&self.errors(sums, Metric::Mse)),
+            mase: mean(&self.errors(sums, Metric::Mase)),
         });
-        let baselines: Vec<Candidate> = baselines.collect();
-        let better =
-            least(&baselines).and_then(|b| self.baselines.iter().position(|x| Some(*x) == b.baseline));
-        let of = |way: usize, baseline| {
+        let alone: Vec<Candidate> = alone.collect();
+        let better = self.least(&alone[..self.baselines.len()]).and_then(|b| b.partner);
+        let of = |way: usize, partner| {
             let each = self.networks.iter().enumerate();
-            each.map(move |(n, ways)| {
-                let mse = Sum::mean(&ways[way], &self.priors);
-                Candidate { network: Some(n), baseline, mse }
+            each.map(move |(n, ways)| Candidate {
+                network: Some(n),
+                partner,
+                mse: mean(&self.errors(&ways[way], Metric::Mse)),
+                mase: mean(&self.errors(&ways[way], Metric::Mase)),
             })
         };
-        let means = better.into_iter().flat_map(|b| of(1 + b, self.baselines.get(b).copied()));
-        baselines.iter().copied().chain(means).chain(of(0, None)).collect()
+        let mixed = |p: &(usize, Partner)| p.1 == Partner::Ensemble || Some(p.1) == better;
+        let means = self.partners().enumerate().filter(mixed).flat_map(|(way, p)| of(1 + way, Some(p)));
+        alone.iter().copied().chain(means).chain(of(0, None)).collect()
     }
 
     /// The choice; none without a window to choose by.
@@ -173,16 +257,54 @@ impl<'a> Tally<'a> {
     pub fn winner(&self) -> Option<Winner> {
         let all = self.candidates();
         let of = |keep: fn(&Candidate) -> bool| all.iter().copied().filter(keep).collect::<Vec<_>>();
-        let chosen = least(&all).filter(|c| c.mse.is_finite())?;
-        let network = least(&of(|c| c.network.is_some() && c.baseline.is_none()));
-        let baseline = least(&of(|c| c.network.is_none()))?;
-        Some(Winner { chosen, network, baseline })
+        let best = self.least(&all).filter(|c| self.metric.of(c).is_finite())?;
+        let network = self.least(&of(|c| c.network.is_some() && c.partner.is_none()));
+        let naive = |c: &Candidate| c.network.is_none() && c.partner != Some(Partner::Ensemble);
+        let baseline = self.least(&of(naive))?;
+        let ensemble = self.least(&of(|c| c.network.is_none() && c.partner == Some(Partner::Ensemble)));
+        let as_good = ensemble.filter(|ensemble| !self.is_better_beyond_chance(&best, ensemble));
+        Some(Winner { chosen: as_good.unwrap_or(best), network, baseline, ensemble })
     }
-}
 
-/// The first candidate of the smallest error.
-fn least(candidates: &[Candidate]) -> Option<Candidate> {
-    candidates.iter().copied().reduce(|best, c| if c.mse < best.mse { c } else { best })
+    /// Whether one candidate's error is smaller than another's by more than the standard error of the mean of their differences over
+    /// series and columns; of one alone there is no such error, and the smaller one counts.
+    fn is_better_beyond_chance(&self, one: &Candidate, other: &Candidate) -> bool {
+        let (one, other) = (self.errors_of(one), self.errors_of(other));
+        let differences: Vec<f64> = one.iter().zip(&other).map(|(a, b)| b - a).collect();
+        let (n, mean) = (differences.len() as f64, mean(&differences));
+        let squares: f64 = differences.iter().map(|d| (d - mean).powi(2)).sum();
+        let standard_error = if n > 1.0 { (squares / (n - 1.0) / n).sqrt() } else { 0.0 };
+        mean > standard_error
+    }
+
+    /// The errors of a candidate in the series and columns that count.
+    fn errors_of(&self, candidate: &Candidate) -> Vec<f64> {
+        let way = candidate.partner.and_then(|partner| self.partners().position(|p| p == partner));
+        let sums = match (candidate.network, way) {
+            (Some(network), way) => &self.networks[network][way.map_or(0, |way| 1 + way)],
+            (None, way) => &self.alone[way.unwrap_or(0)],
+        };
+        self.errors(sums, self.metric)
+    }
+
+    /// The errors of the series and columns that have values. Those that were constant in the training rows, where others are, have
+    /// no say: what became of them since is no measure of a forecaster.
+    fn errors(&self, sums: &[Sum], metric: Metric) -> Vec<f64> {
+        let some = sums.iter().zip(&self.priors).any(|(sum, prior)| sum.values > 0 && !prior.constant);
+        let all = sums.iter().zip(&self.priors).zip(&self.units);
+        let counted = all.filter(|((sum, prior), _)| sum.values > 0 && !(some && prior.constant));
+        let error = |((sum, _), unit): ((&Sum, &Prior), &f64)| match metric {
+            Metric::Mse => sum.squares / sum.values as f64,
+            Metric::Mase => sum.absolutes / sum.values as f64 / unit,
+        };
+        counted.map(error).collect()
+    }
+
+    /// The first candidate of the smallest error.
+    fn least(&self, candidates: &[Candidate]) -> Option<Candidate> {
+        let error = |c: &Candidate| self.metric.of(c);
+        candidates.iter().copied().reduce(|best, c| if error(&c) < error(&best) { c } else { best })
+    }
 }
 
 #[cfg(test)]
@@ -201,8 +323,14 @@ mod tests {
     fn errors_are_those_of_each_forecast() {
         let (dataset, origins) = dataset(&[1.0, 3.0, 1.0, 4.0, 1.0]);
         let seasonal = Baseline::SeasonalNaive { period: 2 };
-        let mut tally = Tally::new(&dataset, (2, 2), &[Baseline::LastValue, seasonal], &[Prior::default()]);
-        tally.score_baselines(&origins);
+        let mut tally = Tally::new(
+            &dataset,
+            (2, 2),
+            (&[Baseline::LastValue, seasonal], false),
+            (&[Prior::default()], &[1.0]),
+            Metric::Mse,
+        );
+        tally.score_partners(&origins, &[]);
         // Two windows, rows 2 and 3 and rows 3 and 4; a network that predicts 2 everywhere, and one that is right.
         tally.score_network(0, &origins[..1], &[2.0; 2]);
         tally.score_network(0, &origins[1..], &[2.0; 2]);
@@ -214,10 +342,10 @@ mod tests {
         assert_eq!(found[2..4], [2.0 * (0.25 + 2.25) / 4.0, 2.0 * 0.25 / 4.0]);
         assert_eq!(found[4..], [2.0 * (1.0 + 4.0) / 4.0, 0.0]);
         let winner = tally.winner().expect("windows");
-        assert_eq!((winner.chosen.network, winner.chosen.baseline), (Some(1), None));
+        assert_eq!((winner.chosen.network, winner.chosen.partner), (Some(1), None));
         assert_eq!(
-            (winner.network.expect("networks").network, winner.baseline.baseline),
-            (Some(1), Some(seasonal))
+            (winner.network.expect("networks").network, winner.baseline.partner),
+            (Some(1), Some(Partner::Baseline(seasonal)))
         );
     }
 
@@ -225,8 +353,9 @@ mod tests {
     fn floors_hold_and_what_is_not_finite_loses() {
         let (dataset, origins) = dataset(&[0.0, 0.0, 0.0, 0.0]);
         let floor = Prior { lowest: 0.0, ..Prior::default() };
-        let mut tally = Tally::new(&dataset, (2, 2), &[Baseline::LastValue], &[floor]);
-        tally.score_baselines(&origins);
+        let mut tally =
+            Tally::new(&dataset, (2, 2), (&[Baseline::LastValue], false), (&[floor], &[1.0]), Metric::Mse);
+        tally.score_partners(&origins, &[]);
         tally.score_network(0, &origins, &[f64::INFINITY, 0.0]);
         tally.score_network(1, &origins, &[-5.0, -5.0]);
         let all = tally.candidates();
@@ -236,7 +365,11 @@ mod tests {
         );
         // Of equal errors the baseline's.
         assert_eq!(tally.winner().expect("windows").chosen.network, None);
-        assert_eq!(Tally::new(&dataset, (2, 2), &[Baseline::LastValue], &[floor]).winner(), None);
+        assert_eq!(
+            Tally::new(&dataset, (2, 2), (&[Baseline::LastValue], false), (&[floor], &[1.0]), Metric::Mse)
+                .winner(),
+            None
+        );
     }
 
     #[test]
@@ -252,8 +385,9 @@ mod tests {
         origins.extend([1, 2, 3, 4].map(|row| at(2, row)));
         let constant = Prior { constant: true, ..Prior::default() };
         let priors = [Prior::default(), Prior::default(), constant];
-        let mut tally = Tally::new(&dataset, (1, 1), &[Baseline::LastValue], &priors);
-        tally.score_baselines(&origins);
+        let mut tally =
+            Tally::new(&dataset, (1, 1), (&[Baseline::LastValue], false), (&priors, &[1.0; 3]), Metric::Mse);
+        tally.score_partners(&origins, &[]);
         // Right in the first series, off by 1 in each window of the second, and by 100 in the third, which keeps its value.
         let predictions = [vec![2.0], vec![1.0; 4], vec![103.0; 4]].concat();
         tally.score_network(0, &origins, &predictions);

@@ -1,6 +1,6 @@
 //! Why a run is not exported.
 
-use crate::run::RunError;
+use crate::run::{RunError, Text};
 use crate::zero_shot::ZeroShotError;
 use std::path::PathBuf;
 
@@ -23,6 +23,8 @@ pub enum ExportError {
     Level { path: PathBuf, level: f64, error: f64, most: f64 },
     #[error("{} averages a network with a baseline, and has the loss negative-binomial, whose quantiles are written as parameters of the network alone; train with a preset", .path.display())]
     Averaged { path: PathBuf },
+    #[error("{} forecasts by its ensemble, whose statistical models have no form in ONNX; train it with {}", .path.display(), Text::given("ensemble", "none"))]
+    Ensemble { path: PathBuf },
     #[error(transparent)]
     Run(#[from] RunError),
     #[error(transparent)]

@@ -10,6 +10,7 @@ use super::words::Text;
 use crate::choice::linear::Linear;
 use crate::choice::{Plan, Sizes};
 use crate::data::{Panel, Segment, Series, WindowedPanel};
+use crate::ensemble::{Ensemble, Members};
 use crate::models::{Columns, ModelKind, Reads};
 use crate::train::{Dataset, Loss};
 
@@ -129,7 +130,7 @@ impl Resolved {
         let mut resolved = settings.resolve()?;
         resolved.untested = !sizes.tested && given.has_point_forecasts();
         resolved.notes.extend(if resolved.untested {
-            Some(untested(panel, resolved.network.horizon()))
+            Some(untested(panel, resolved.network.horizon(), resolved.members()))
         } else {
             (given.context.is_none() && sizes.context < sizes.wanted).then(|| shortened(panel, sizes))
         });
@@ -238,6 +239,21 @@ impl Resolved {
             .collect()
     }
 
+    /// The members of the ensemble that competes: it does where nobody said which networks do, a forecast is one value, and the
+    /// ensemble has so many rows.
+    pub(super) fn members(&self) -> Members {
+        let s = &self.settings;
+        let open = s.model.is_none() && s.candidates.is_none() && self.training.loss.levels().is_empty();
+        let members = s.ensemble.unwrap_or_default();
+        let open = open && self.is_default_recipe() && self.network.horizon() <= Ensemble::most_rows(members);
+        if open { members } else { Members::None }
+    }
+
+    /// Whether an ensemble competes.
+    pub(crate) fn has_ensemble(&self) -> bool {
+        self.members() != Members::None
+    }
+
     /// The network that is trained by steps.
     pub(crate) fn trained_kind(&self) -> ModelKind {
         self.settings.network_kind()
@@ -266,12 +282,16 @@ fn one_frequency(panel: &Panel) -> Result<(), RunError> {
 }
 
 /// That there is no room for a test.
-fn untested(panel: &Panel, horizon: usize) -> Text {
+fn untested(panel: &Panel, horizon: usize, members: Members) -> Text {
+    let forecast = match members {
+        Members::None => "the last season or the last value",
+        Members::All | Members::Statistical => "the ensemble's",
+    };
     let rows = panel.series().iter().map(Series::rows).max().unwrap_or(0);
     let longest = if panel.series().len() > 1 { "the longest series has" } else { "there are" };
     Text::plain(format!(
         "{longest} {rows} rows, too few for a test window of {horizon} rows behind training rows: all rows train, nothing is tested, \
-         and the forecast is the last season or the last value; a shorter "
+         and the forecast is {forecast}; a shorter "
     ))
     .and("{horizon}, or {split last}, needs fewer")
 }

@@ -1,5 +1,7 @@
 //! The choice of what a run forecasts with, by validation or by rolling origins.
 
+use super::ensemble_choice::EnsembleChoice;
+use super::ensembles::ENSEMBLE;
 use super::forecaster::{Forecaster, non_negative, priors};
 use super::intervals;
 use super::past_windows::{self, Errors, PastWindow};
@@ -7,8 +9,8 @@ use super::resolve::Resolved;
 use super::{RunError, RunFolder};
 use crate::checkpoint::{load_weights, write_weights};
 use crate::choice::linear::{Linear, origins};
-use crate::choice::{Candidate, Fit, Fold, Origin, Plan, STRENGTHS, Tally, Winner};
-use crate::data::{Baseline, Prior, Segment, WindowedPanel};
+use crate::choice::{Candidate, Fit, Fold, Metric, Origin, Partner, Plan, STRENGTHS, Tally, Winner};
+use crate::data::{Baseline, Member, Prior, Segment, WindowedPanel, seasonal_scale};
 use crate::models::ModelKind;
 use crate::pretrained::Pretrained;
 use crate::train::{Dataset, Session};
@@ -29,6 +31,8 @@ pub struct Scored {
     pub ridge: Option<f64>,
     /// Mean squared error, scaled.
     pub mse: f64,
+    /// Mean absolute error in that of the seasonal naive forecast of one step in the training rows.
+    pub mase: f64,
 }
 
 /// What was chosen, and from what: the run directory's `choice.json`.
@@ -36,12 +40,20 @@ pub struct Scored {
 pub struct Choice {
     /// What the run forecasts with.
     pub forecaster: Forecaster,
+    /// The error that it was chosen by.
+    pub metric: Metric,
     /// What it is called.
     pub winner: Scored,
     /// The best network on its own.
     pub network: Option<Scored>,
     /// The better baseline.
     pub baseline: Scored,
+    /// The ensemble, where it was scored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ensemble: Option<Scored>,
+    /// Why it was not, where it could be one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
     /// The best candidate of each network and baseline, the smallest error first.
     pub candidates: Vec<Scored>,
     /// Whether rolling origins took validation's place.
@@ -53,10 +65,19 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether a candidate had a smaller error and no quantiles, which the run has to forecast.
+    /// The error of a candidate that the choice is by.
     #[must_use]
-    pub fn is_for_quantiles(&self) -> bool {
-        self.candidates.iter().any(|c| c.mse < self.winner.mse)
+    pub fn error(&self, of: &Scored) -> f64 {
+        match self.metric {
+            Metric::Mase => of.mase,
+            Metric::Mse => of.mse,
+        }
+    }
+
+    /// Whether the ensemble alone was chosen.
+    #[must_use]
+    pub fn is_ensemble(&self) -> bool {
+        self.forecaster.ensemble && self.forecaster.share == 0.0
     }
 }
 
@@ -96,27 +117,30 @@ pub fn choose(
     let baselines = [Baseline::LastValue, seasonal];
     let baselines = &baselines[..if resolved.period > 1 && plan.seasonal { 2 } else { 1 }];
     let sizes = (resolved.network.context(), horizon);
-    let mut tally = Tally::new(dataset, sizes, baselines, &priors);
-    let every = (plan.scored() * horizon).div_ceil(VALUES).max(1);
-    // Windows and their predictions by networks that were not fit on them.
+    let ensemble = EnsembleChoice::of(resolved, panel);
+    let metric = resolved.settings.metric.unwrap_or_default();
+    let units = units(panel, resolved.period);
+    let mut tally = Tally::new(dataset, sizes, (baselines, ensemble.takes_part()), (&priors, &units), metric);
+    let every = (plan.scored() * horizon).div_ceil(VALUES).max(1).max(ensemble.stride(panel, plan));
+    // Windows and their predictions by networks that were not fit on them, and the number of their fold.
     let mut out_of_sample = Vec::new();
-    for fold in &plan.folds {
+    for (number, fold) in plan.folds.iter().enumerate() {
         let all = origins(panel, &fold.score);
         let some: Vec<Origin> = all.iter().copied().step_by(every).collect();
-        tally.score_baselines(&some);
+        tally.score_partners(&some, &ensemble.ahead_before(panel, fold, &some)?);
         if !fold.fits() {
             let last = last_origins(panel, &fold.score);
             let none = vec![0.0; last.len() * dataset.targets() * horizon];
-            out_of_sample.push((last, none));
+            out_of_sample.push((number, last, none));
             continue;
         }
         let fit_on = origins(panel, &fold.fit);
         for (kind, linear) in resolved.linear(plan.rolling) {
             let fits = linear.fit(&cpu, dataset, (&fit_on, &priors), &STRENGTHS)?;
-            for (number, network) in networks.iter().enumerate() {
+            for (n, network) in networks.iter().enumerate() {
                 let Some((_, strength)) = network.linear.filter(|_| network.kind == kind) else { continue };
                 if let Some(fit) = fits.iter().find(|f| f.strength == strength) {
-                    tally.score_network(number, &some, &linear.predict(&cpu, dataset, &some, fit)?);
+                    tally.score_network(n, &some, &linear.predict(&cpu, dataset, &some, fit)?);
                 }
             }
         }
@@ -130,15 +154,15 @@ pub fn choose(
             let mut kept = Vec::new();
             let which = (dataset.targets(), every);
             score_trained(&mut session, resolved, &mut tally, &some, which, Some(&mut kept))?;
-            out_of_sample.push((some, kept));
+            out_of_sample.push((number, some, kept));
         } else {
             score_trained(session, resolved, &mut tally, &some, (dataset.targets(), every), None)?;
         }
     }
-    let mut winner = tally.winner().unwrap_or_else(|| untested(panel, seasonal));
+    let mut winner = tally.winner().unwrap_or_else(|| untested(panel, seasonal, ensemble.takes_part()));
     if !resolved.training.loss.levels().is_empty() {
         // A baseline has no quantiles: it is a network, though none could be scored.
-        let trained = Candidate { network: Some(0), baseline: None, mse: f64::NAN };
+        let trained = Candidate { network: Some(0), partner: None, mse: f64::NAN, mase: f64::NAN };
         winner.chosen = winner.network.unwrap_or(trained);
     }
     let kept = winner.chosen.network.or_else(|| winner.network.and_then(|n| n.network));
@@ -153,32 +177,63 @@ pub fn choose(
         if plan.fits() {
             out_of_sample.clear();
         }
-        for fold in plan.folds.iter().filter(|fold| fold.fits()) {
+        for (number, fold) in plan.folds.iter().enumerate().filter(|(_, fold)| fold.fits()) {
             let fits = linear.fit(&cpu, dataset, (&origins(panel, &fold.fit), &priors), &[strength])?;
             let Some(fit) = fits.first() else { continue };
             let last = last_origins(panel, &fold.score);
             let predictions = linear.predict(&cpu, dataset, &last, fit)?;
-            out_of_sample.push((last, predictions));
+            out_of_sample.push((number, last, predictions));
         }
         let fits = linear.fit(&cpu, dataset, (&origins(panel, &plan.all), &priors), &[strength])?;
         write_linear(resolved, session, dataset, folder, (kind, linear), &fits)?;
     }
     if forecaster.refit {
-        let errors = errors_before_refit(&forecaster, panel, dataset, (sizes, &priors), &out_of_sample);
+        let mut predicted = Vec::with_capacity(out_of_sample.len());
+        for (number, origins, network) in out_of_sample {
+            let ahead = match forecaster.ensemble {
+                true => ensemble.ahead_before(panel, &plan.folds[number], &origins)?,
+                false => Vec::new(),
+            };
+            predicted.push(Predicted { origins, network, ensemble: ahead });
+        }
+        let errors = errors_before_refit(&forecaster, panel, dataset, (sizes, &priors), &predicted);
         past_windows::write(folder.path(), panel, &errors)?;
     }
-    Ok(Some(described(&winner, &tally, &networks, forecaster, plan)))
+    forecaster.models = ensemble.fit(panel, plan, &forecaster)?;
+    if let Some(models) = &forecaster.models {
+        models.write(&folder.path().join(ENSEMBLE))?;
+    }
+    Ok(Some(described(&winner, &tally, &networks, forecaster, (plan, ensemble.left_out, metric))))
 }
 
-/// What forecasts where no window can be scored: the season before, where most series have one, else the last value.
-fn untested(panel: &WindowedPanel, seasonal: Baseline) -> Winner {
+/// The scale of MASE of each series and target column, in the series' scale.
+fn units(panel: &WindowedPanel, period: usize) -> Vec<f64> {
+    let of = |m: &Member| -> Vec<f64> {
+        let training =
+            |values: &'_ Vec<f64>| values.get(m.segments.rows(Segment::Train)).unwrap_or_default().to_vec();
+        let scaled = |(values, std): (&Vec<f64>, &f64)| {
+            let training = training(values);
+            let scale = seasonal_scale(&training, period).or_else(|| seasonal_scale(&training, 1));
+            // A column that never changed is measured in its scale.
+            scale.map_or(1.0, |scale| scale / std)
+        };
+        m.series.values().iter().zip(m.scaler.std()).take(panel.targets()).map(scaled).collect()
+    };
+    panel.members().iter().flat_map(of).collect()
+}
+
+/// What forecasts where no window can be scored: the ensemble, where it takes part; the season before, where most series have
+/// one, else the last value.
+fn untested(panel: &WindowedPanel, seasonal: Baseline, with_ensemble: bool) -> Winner {
     let with_season = panel.members().iter().filter(|m| m.series.rows() >= seasonal.period()).count();
     let baseline = match seasonal.period() {
         2.. if 2 * with_season > panel.members().len() => seasonal,
         _ => Baseline::LastValue,
     };
-    let chosen = Candidate { network: None, baseline: Some(baseline), mse: f64::NAN };
-    Winner { chosen, network: None, baseline: chosen }
+    let alone = |partner| Candidate { network: None, partner: Some(partner), mse: f64::NAN, mase: f64::NAN };
+    let (baseline, ensemble) = (alone(Partner::Baseline(baseline)), alone(Partner::Ensemble));
+    let chosen = if with_ensemble { ensemble } else { baseline };
+    Winner { chosen, network: None, baseline, ensemble: with_ensemble.then_some(ensemble) }
 }
 
 /// The last windows to score of each series: as many as intervals are made of.
@@ -188,25 +243,36 @@ fn last_origins(panel: &WindowedPanel, score: &[Range<usize>]) -> Vec<Origin> {
     origins(panel, &last)
 }
 
+/// Windows, and what networks `[origins, targets, horizon]` and, where it takes part, the ensemble predicted of them that were
+/// not fit on them.
+struct Predicted {
+    origins: Vec<Origin>,
+    network: Vec<f64>,
+    ensemble: Vec<f64>,
+}
+
 /// Absolute errors of a forecaster in windows that its network was not fit on when it predicted them, for each series.
 fn errors_before_refit(
     forecaster: &Forecaster,
     panel: &WindowedPanel,
     dataset: &Dataset,
     ((context, horizon), priors): ((usize, usize), &[Prior]),
-    predicted: &[(Vec<Origin>, Vec<f64>)],
+    predicted: &[Predicted],
 ) -> Vec<Errors> {
     let (targets, limit) = (dataset.targets(), intervals::limit(panel, &[]));
     let mut all = vec![Errors::new(); panel.members().len()];
-    for (origins, predictions) in predicted {
-        for (origin, window) in origins.iter().zip(predictions.chunks_exact((targets * horizon).max(1))) {
+    for Predicted { origins, network, ensemble } in predicted {
+        let each = (targets * horizon).max(1);
+        for (i, (origin, window)) in origins.iter().zip(network.chunks_exact(each)).enumerate() {
+            let ensemble = ensemble.get(i * each..).unwrap_or_default();
             let mut errors = Vec::with_capacity(window.len());
             for (target, forecast) in window.chunks_exact(horizon).enumerate() {
                 let column = &dataset.values[target * dataset.rows..][..dataset.rows];
                 let mut forecast = forecast.to_vec();
                 let prior = priors.get(origin.series * targets + target).copied().unwrap_or_default();
                 let history = &column[origin.begin..origin.at];
-                forecaster.combine(history, prior, (context, horizon), &mut forecast);
+                let own = ensemble.get(target * horizon..).unwrap_or_default();
+                forecaster.combine((history, own), prior, (context, horizon), &mut forecast);
                 let pairs = column[origin.at..].iter().zip(&forecast);
                 errors.extend(pairs.map(|(y, f)| past_windows::rounded_up((f64::from(*y) - f).abs())));
             }
@@ -303,29 +369,33 @@ fn described(
     tally: &Tally<'_>,
     networks: &[Network],
     forecaster: Forecaster,
-    plan: &Plan,
+    (plan, left_out, metric): (&Plan, Option<String>, Metric),
 ) -> Choice {
     let scored = |c: &Candidate| {
         let network = c.network.and_then(|n| networks.get(n));
         let kind = network.map_or(ModelKind::Patchtst, |n| n.kind);
         let ridge = network.and_then(|n| n.linear.map(|(_, strength)| strength));
         let name = Forecaster::new(c, kind, ridge, Vec::new()).name();
-        Scored { name, ridge, mse: c.mse }
+        Scored { name, ridge, mse: c.mse, mase: c.mase }
     };
+    let error = |c: &Scored| if metric == Metric::Mse { c.mse } else { c.mase };
     let mut candidates: Vec<Scored> = Vec::new();
     for one in tally.candidates().iter().map(scored) {
         match candidates.iter_mut().find(|c| c.name == one.name) {
-            Some(same) if one.mse < same.mse => *same = one,
+            Some(same) if error(&one) < error(same) => *same = one,
             Some(_) => {}
             None => candidates.push(one),
         }
     }
-    candidates.sort_by(|a, b| a.mse.total_cmp(&b.mse));
+    candidates.sort_by(|a, b| error(a).total_cmp(&error(b)));
     Choice {
         forecaster,
+        metric,
         winner: scored(&winner.chosen),
         network: winner.network.as_ref().map(scored),
         baseline: scored(&winner.baseline),
+        ensemble: winner.ensemble.as_ref().map(scored),
+        left_out,
         candidates,
         rolling: plan.rolling,
         validation_windows: plan.validation,

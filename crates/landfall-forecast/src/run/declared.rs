@@ -484,6 +484,8 @@ names! {
     super::Precision,
     super::Synthetic,
     super::Device,
+    crate::choice::Metric,
+    crate::ensemble::Members,
     crate::data::Calendar,
     ModelKind,
     crate::train::Draws,

@@ -6,6 +6,7 @@ use super::settings_error::SettingsError;
 use super::words::Text;
 use crate::checkpoint::CheckpointError;
 use crate::data::DataError;
+use crate::ensemble::EnsembleError;
 use crate::pretrained::PretrainedError;
 use std::path::PathBuf;
 
@@ -86,6 +87,13 @@ pub enum RunError {
     Pretrained(#[from] PretrainedError),
     #[error(transparent)]
     Data(#[from] DataError),
+    #[error(
+        "the run forecasts by its ensemble, and {} is not in its directory; train it again",
+        super::ensembles::ENSEMBLE
+    )]
+    NoModels,
+    #[error(transparent)]
+    Ensemble(#[from] EnsembleError),
     #[error(transparent)]
     Engine(#[from] landfall::Error),
 }

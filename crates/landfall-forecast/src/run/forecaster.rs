@@ -1,10 +1,14 @@
-//! What a run of the default recipe forecasts with: a network, a baseline, or the mean of both.
+//! What a run of the default recipe forecasts with: a network, a partner that needs no training of steps, or the mean of both.
 
-use crate::choice::Candidate;
+use super::RunError;
+use super::ensembles::{Rows, ahead, scaled};
 use crate::choice::linear::Linear;
-use crate::data::{Baseline, Prior, Scaler, Series, WindowedPanel};
+use crate::choice::{Candidate, Partner};
+use crate::data::{Baseline, Part, Prior, Scaler, Series, WindowedPanel};
+use crate::ensemble::{Ahead, Ensemble};
 use crate::models::ModelKind;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// A forecast that was chosen, as the run directory's `config.toml` keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,10 +16,13 @@ use serde::{Deserialize, Serialize};
 pub struct Forecaster {
     /// The network whose weights the run keeps; its best one where the baseline alone was chosen.
     pub network: ModelKind,
-    /// Share of the network in a forecast: 1, or 0.5 beside a baseline, or 0 for the baseline alone.
+    /// Share of the network in a forecast: 1, or 0.5 beside a partner, or 0 for the partner alone.
     pub share: f64,
-    /// Rows that the baseline repeats: 1 for the last value, the period for seasonal naive; none for the network alone.
+    /// Rows that a baseline as partner repeats: 1 for the last value, the period for seasonal naive.
     pub repeats: Option<usize>,
+    /// Whether the ensemble is the partner.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ensemble: bool,
     /// Strength of the ridge regression that the network's weights come from; none for one that was trained by steps.
     pub ridge: Option<f64>,
     /// Whether validation rows were fit on in the end, and errors made before that are in `errors.safetensors`.
@@ -23,6 +30,9 @@ pub struct Forecaster {
     pub refit: bool,
     /// Target columns without a negative value in any training row: their forecasts are never below 0.
     pub non_negative: Vec<String>,
+    /// The run's ensemble: as partner, and for the series that are too short for windows.
+    #[serde(skip)]
+    pub models: Option<Arc<Ensemble>>,
 }
 
 impl Forecaster {
@@ -34,31 +44,46 @@ impl Forecaster {
         ridge: Option<f64>,
         non_negative: Vec<String>,
     ) -> Self {
-        let share = match (chosen.network, chosen.baseline) {
+        let share = match (chosen.network, chosen.partner) {
             (Some(_), None) => 1.0,
             (Some(_), Some(_)) => 0.5,
             (None, _) => 0.0,
         };
-        let repeats = chosen.baseline.map(Baseline::period);
-        Self { network, share, repeats, ridge, refit: false, non_negative }
+        let (repeats, ensemble) = match chosen.partner {
+            Some(Partner::Baseline(baseline)) => (Some(baseline.period()), false),
+            Some(Partner::Ensemble) => (None, true),
+            None => (None, false),
+        };
+        Self { network, share, repeats, ensemble, ridge, refit: false, non_negative, models: None }
+    }
+
+    /// What takes part beside the network, or alone.
+    #[must_use]
+    pub fn partner(&self) -> Option<Partner> {
+        match self.repeats {
+            _ if self.ensemble => Some(Partner::Ensemble),
+            Some(1) => Some(Partner::Baseline(Baseline::LastValue)),
+            Some(period) => Some(Partner::Baseline(Baseline::SeasonalNaive { period })),
+            None => None,
+        }
     }
 
     /// The baseline that takes part.
     #[must_use]
     pub fn baseline(&self) -> Option<Baseline> {
-        self.repeats.map(|period| match period {
-            1 => Baseline::LastValue,
-            period => Baseline::SeasonalNaive { period },
-        })
+        match self.partner()? {
+            Partner::Baseline(baseline) => Some(baseline),
+            Partner::Ensemble => None,
+        }
     }
 
     /// Its name, such as `mean of nlinear and seasonal naive (12)`.
     #[must_use]
     pub fn name(&self) -> String {
-        match self.baseline() {
+        match self.partner() {
             None => self.network.name().to_owned(),
-            Some(baseline) if self.share == 0.0 => baseline.to_string(),
-            Some(baseline) => format!("mean of {} and {baseline}", self.network.name()),
+            Some(partner) if self.share == 0.0 => partner.to_string(),
+            Some(partner) => format!("mean of {} and {partner}", self.network.name()),
         }
     }
 
@@ -69,12 +94,12 @@ impl Forecaster {
     }
 
     /// Makes forecasts of a network's predictions of one column `[levels, horizon]`, scaled: `share·network +
-    /// (1 − share)·baseline`, at least the smallest value that is known of the column. `history` are the scaled values before the
-    /// first predicted row, of which the network sees the last `context` ones. A column that keeps its value ([`Prior::kept`])
-    /// is forecast by that.
+    /// (1 − share)·partner`, at least the smallest value that is known of the column. `history` are the scaled values before the
+    /// first predicted row, of which the network sees the last `context` ones; `ensemble` is the ensemble's forecast, scaled, where
+    /// it takes part. A column that keeps its value ([`Prior::kept`]) is forecast by that.
     pub fn combine<T: Copy + Into<f64>>(
         &self,
-        history: &[T],
+        (history, ensemble): (&[T], &[f64]),
         prior: Prior,
         (context, horizon): (usize, usize),
         predicted: &mut [f64],
@@ -84,15 +109,41 @@ impl Forecaster {
             return;
         }
         for level in predicted.chunks_exact_mut(horizon.max(1)) {
-            if let Some(baseline) = self.baseline() {
-                for (p, naive) in level.iter_mut().zip(baseline.continuation(history)) {
-                    let naive = naive.into();
-                    // A network that predicts infinity must not spoil a forecast that it has no share in.
-                    *p = if self.share == 0.0 { naive } else { self.share * *p + (1.0 - self.share) * naive };
+            let mix = |p: &mut f64, partner: f64| {
+                // A network that predicts infinity must not spoil a forecast that it has no share in.
+                *p = if self.share == 0.0 { partner } else { self.share * *p + (1.0 - self.share) * partner };
+            };
+            match self.partner() {
+                Some(Partner::Baseline(baseline)) => {
+                    let naive = baseline.continuation(history);
+                    level.iter_mut().zip(naive).for_each(|(p, naive)| mix(p, naive.into()));
                 }
+                Some(Partner::Ensemble) => level.iter_mut().zip(ensemble).for_each(|(p, own)| mix(p, *own)),
+                None => {}
             }
             level.iter_mut().for_each(|p| *p = p.max(prior.lowest));
         }
+    }
+
+    /// What the ensemble forecasts of windows `[windows, targets, horizon]`, scaled.
+    pub(super) fn of_windows(&self, parts: &[Part<'_>], sizes: (usize, usize)) -> Result<Vec<f64>, RunError> {
+        let mut rows = Vec::new();
+        for Part { series, scaler, windows } in parts {
+            let of = |start| Rows { series, scaler, known: windows.target(start).start };
+            rows.extend(windows.starts().map(of));
+        }
+        Ok(scaled(&self.ahead(&rows, sizes, parts.len() == 1)?, &rows, sizes.0))
+    }
+
+    /// What the ensemble forecasts after these rows `[rows, targets]`.
+    pub(super) fn ahead(
+        &self,
+        rows: &[Rows<'_>],
+        sizes: (usize, usize),
+        only: bool,
+    ) -> Result<Vec<Ahead>, RunError> {
+        let models = self.models.as_deref().ok_or(RunError::NoModels)?;
+        ahead(models, rows, sizes, only)
     }
 
     /// What is known of the forecasts of a column.
@@ -176,12 +227,16 @@ mod tests {
 
     #[test]
     fn forecasts_are_shares_of_both_and_never_below_the_floor() {
-        let chosen = |network, baseline| Candidate { network, baseline, mse: 0.0 };
+        let chosen = |network, baseline: Option<Baseline>| Candidate {
+            network,
+            partner: baseline.map(Partner::Baseline),
+            mse: 0.0,
+        };
         let forecast = |chosen: &Candidate| {
             let f = Forecaster::new(chosen, ModelKind::Nlinear, Some(0.1), Vec::new());
             let mut predicted = [4.0, f64::INFINITY, -9.0];
             let prior = Prior { lowest: -1.0, ..Prior::default() };
-            f.combine(&[0.0, 1.0, 3.0], prior, (3, 3), &mut predicted);
+            f.combine((&[0.0, 1.0, 3.0], &[]), prior, (3, 3), &mut predicted);
             (f.name(), predicted)
         };
         let seasonal = Some(Baseline::SeasonalNaive { period: 2 });
@@ -192,7 +247,7 @@ mod tests {
         // A column that was constant in training, and is in the context, keeps its value.
         let f = Forecaster::new(&chosen(Some(0), None), ModelKind::Nlinear, Some(0.1), Vec::new());
         let (mut predicted, prior) = ([4.0, 5.0], Prior { constant: true, ..Prior::default() });
-        f.combine(&[0.0, 3.0, 3.0], prior, (2, 2), &mut predicted);
+        f.combine((&[0.0, 3.0, 3.0], &[]), prior, (2, 2), &mut predicted);
         assert_eq!(predicted, [3.0; 2]);
     }
 }

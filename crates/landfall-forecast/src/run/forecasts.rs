@@ -105,6 +105,12 @@ fn scaled_forecasts<E: From<RunError> + From<landfall::Error> + Send>(
         part.windows.starts().enumerate().map(move |(window, start)| (series, window, target(start)))
     });
     let mut values = vec![0.0; panel.targets() * size];
+    // The ensemble forecasts many windows at once.
+    let ahead = match forecaster.filter(|f| f.ensemble) {
+        Some(f) => f.of_windows(&parts, (panel.targets(), horizon)).map_err(E::from)?,
+        None => Vec::new(),
+    };
+    let mut ahead = ahead.chunks_exact((panel.targets() * horizon).max(1));
     let (mut at, mut scaled) = (usize::MAX, Vec::new());
     let engine = session.engine.clone();
     // Inside, every launch finds the engine's threads at hand.
@@ -119,11 +125,13 @@ fn scaled_forecasts<E: From<RunError> + From<landfall::Error> + Send>(
                 }
                 values.copy_from_slice(predicted);
                 if let Some(f) = forecaster {
-                    let rows = part.series.rows();
+                    let (rows, own) = (part.series.rows(), ahead.next().unwrap_or_default());
                     for (c, values) in values.chunks_exact_mut(size).enumerate() {
                         let prior = f.prior(&panel.columns()[c], part.scaler, c);
                         let context = part.windows.context();
-                        f.combine(&scaled[c * rows..][..start_row], prior, (context, horizon), values);
+                        let own = own.get(c * horizon..).unwrap_or_default();
+                        let history = &scaled[c * rows..][..start_row];
+                        f.combine((history, own), prior, (context, horizon), values);
                     }
                 }
                 let values = &values;

@@ -5,11 +5,10 @@ use super::kinds::Weights;
 use super::open::{Forecast, Run};
 use super::past_windows::{Errors, PastWindow, add, last_known, place, read, rounded_up};
 use super::record::{IntervalRecord, IntervalScore};
+use super::widths::{HalfWidths, SeriesWidths, around, enough, half_widths, with_spread, without_intervals};
 use super::{Forecaster, RunError};
-use crate::data::conformal::{IntervalSums, RecentErrors, needed, window_limit};
-use crate::data::{
-    Baseline, Digits, Member, Panel, ScoreError, Segment, WindowForecast, WindowedPanel, baseline,
-};
+use crate::data::conformal::{IntervalSums, RecentErrors, window_limit};
+use crate::data::{Baseline, Member, Panel, ScoreError, Segment, WindowForecast, WindowedPanel, baseline};
 use crate::train::{Dataset, Session};
 use landfall::Engine;
 use std::collections::{HashMap, VecDeque};
@@ -212,24 +211,6 @@ fn bounds(
         .collect()
 }
 
-/// Half the width of a column's interval in each step; infinite where there are too few errors.
-fn half_widths(recent: &RecentErrors, level: f64, (target, steps): (usize, usize), std: f64) -> Vec<f64> {
-    let (half, digits) = (|step: usize| recent.half_width(target * steps + step, level), Digits::of_f32(std));
-    (0..steps).map(|step| half(step).map_or(f64::INFINITY, |half| digits.up(half * std))).collect()
-}
-
-/// A forecast minus and plus half widths, nowhere below `lowest`, of a column of this standard deviation.
-fn around(forecast: &[f64], half: &[f64], (lowest, std): (f64, f64)) -> [Vec<f64>; 2] {
-    let digits = Digits::of_f32(std);
-    // Errors have 24 bits, and of a forecast in f64 more are known.
-    let bound = |f: f64, half: f64| match digits.round(f) == f {
-        true => digits.round(f + half).max(lowest),
-        false => (f + half).max(lowest),
-    };
-    let pairs = || forecast.iter().zip(half);
-    [pairs().map(|(f, half)| bound(*f, -half)).collect(), pairs().map(|(f, half)| bound(*f, *half)).collect()]
-}
-
 /// The absolute scaled errors of a window's point forecast.
 fn errors(w: &WindowForecast<'_>, panel: &WindowedPanel) -> Vec<f32> {
     let member = &panel.members()[w.series];
@@ -265,46 +246,6 @@ fn past_errors(
 pub(super) fn limit(panel: &WindowedPanel, levels: &[f64]) -> usize {
     let horizon = panel.members().first().map_or(1, |m| m.segments.windows(Segment::Test).horizon());
     window_limit(horizon, panel.members().len() * panel.targets() * horizon, levels)
-}
-
-/// Refuses levels that need more errors than any series has; the names of those that have too few, and how many they have. Of
-/// these no interval is made.
-///
-/// # Errors
-/// [`RunError::TooFewErrors`], of the series that has most.
-pub fn enough<'s>(
-    found: impl IntoIterator<Item = (&'s str, usize)>,
-    levels: &[f64],
-) -> Result<Vec<(&'s str, usize)>, RunError> {
-    let (mut few, mut most) = (Vec::new(), None::<(&str, usize)>);
-    for (series, found) in found {
-        few.extend(levels.iter().any(|level| found < needed(*level)).then_some((series, found)));
-        if most.is_none_or(|(_, other)| other < found) {
-            most = Some((series, found));
-        }
-    }
-    let Some((series, found)) = most else { return Ok(few) };
-    match levels.iter().find(|level| found < needed(**level)) {
-        Some(&level) => {
-            let series = series.to_owned();
-            Err(RunError::TooFewErrors { series, level, found, needed: needed(level) })
-        }
-        None => Ok(few),
-    }
-}
-
-/// That some series have too few windows for intervals, if there are such.
-#[must_use]
-pub fn without_intervals(few: &[(&str, usize)], levels: &[f64]) -> Option<String> {
-    let (series, found) = few.first()?;
-    let needed = levels.iter().map(|level| needed(*level)).max().unwrap_or(0);
-    let others = match few.len() - 1 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    Some(format!(
-        "series `{series}`{others} without intervals: of {needed} windows that the run was not fit on it has {found}"
-    ))
 }
 
 /// The forecasts of a baseline.
@@ -391,7 +332,16 @@ impl Run {
             };
             all.push((m.series.name(), segments.iter().map(found).sum()));
         }
+        if self.has_spread() {
+            return Ok(with_spread(all.into_iter(), levels));
+        }
         Ok(without_intervals(&enough(all, levels)?, levels))
+    }
+
+    /// Whether each forecast of it has a spread of its own, so that intervals need no errors.
+    #[must_use]
+    pub fn has_spread(&self) -> bool {
+        self.forecaster().is_some_and(|f| f.ensemble)
     }
 
     /// Whether its weights were fit on validation rows in the end.
@@ -445,7 +395,10 @@ impl Run {
         levels: &[f64],
         forecasts: &mut [Forecast],
     ) -> Result<(), RunError> {
-        let widths = self.half_widths(engine, weights, (self.windowed(panel)?, known), levels)?;
+        let widths = match self.windowed(panel) {
+            Err(RunError::Untested { .. }) if self.has_spread() => self.without_errors(levels),
+            windowed => self.half_widths(engine, weights, (windowed?, known), levels)?,
+        };
         forecasts.iter_mut().for_each(|forecast| widths.add_to(forecast));
         Ok(())
     }
@@ -465,6 +418,13 @@ impl Run {
         let widths = self.half_widths(engine, weights, (panel.clone(), None), levels)?;
         forecasts.into_iter().for_each(|forecast| widths.add_to(forecast));
         Ok(())
+    }
+
+    /// What intervals of a run without a window that tests are made of: of each forecast's own spread.
+    fn without_errors(&self, levels: &[f64]) -> HalfWidths {
+        let lowest = |column: &String| self.forecaster().map_or(f64::NEG_INFINITY, |f| f.lowest(column));
+        let lowest = self.columns().iter().take(self.targets()).map(lowest).collect();
+        HalfWidths { levels: levels.to_vec(), lowest, series: HashMap::new(), only: false }
     }
 
     /// Half the widths of intervals of these levels in percent around forecasts of the rows after the last ones of a panel, which
@@ -500,71 +460,5 @@ impl Run {
         };
         let series = panel.members().iter().enumerate().map(of).collect();
         Ok(HalfWidths { levels: levels.to_vec(), lowest, series, only: self.scalers().len() == 1 })
-    }
-}
-
-/// Half the widths of the intervals of forecasts beyond the end of series: of [`Run::half_widths`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct HalfWidths {
-    levels: Vec<f64>,
-    /// The smallest value of each target column.
-    lowest: Vec<f64>,
-    series: HashMap<String, SeriesWidths>,
-    /// Whether the run has one series, whose name does not matter.
-    only: bool,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct SeriesWidths {
-    /// Windows with errors.
-    found: usize,
-    /// For each target column and level the half width of each step, in the units of the data.
-    half: Vec<Vec<Vec<f64>>>,
-    /// Standard deviations of the target columns.
-    std: Vec<f64>,
-}
-
-impl HalfWidths {
-    /// The levels, in percent.
-    #[must_use]
-    pub fn levels(&self) -> &[f64] {
-        &self.levels
-    }
-
-    /// The half widths of the intervals of a series, for each target column and level those of each step, in the units of the
-    /// data; of a run of one series, that series' whatever the name.
-    ///
-    /// # Errors
-    /// [`RunError::TooFewErrors`], of a series without errors too.
-    pub fn of(&self, series: &str) -> Result<&[Vec<Vec<f64>>], RunError> {
-        let found = self.find(series);
-        enough([(series, found.map_or(0, |of| of.found))], &self.levels)?;
-        Ok(found.map_or(&[], |of| of.half.as_slice()))
-    }
-
-    fn find(&self, series: &str) -> Option<&SeriesWidths> {
-        match self.only && self.series.len() == 1 {
-            true => self.series.values().next(),
-            false => self.series.get(series),
-        }
-    }
-
-    /// The smallest value of each target column's bounds: 0 of a column without negative values, else minus infinity.
-    #[must_use]
-    pub fn lowest(&self) -> &[f64] {
-        &self.lowest
-    }
-
-    /// Adds the intervals to a forecast; none to one of a series with too few errors.
-    pub fn add_to(&self, forecast: &mut Forecast) {
-        let Some(widths) = self.find(forecast.context.name()) else { return };
-        if enough([("", widths.found)], &self.levels).is_err() {
-            return;
-        }
-        let bounds = |column: usize| {
-            let unit = (self.lowest[column], widths.std[column]);
-            widths.half[column].iter().map(|half| around(&forecast.values[column], half, unit)).collect()
-        };
-        forecast.intervals = (0..widths.half.len()).map(bounds).collect();
     }
 }

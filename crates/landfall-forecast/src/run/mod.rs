@@ -5,6 +5,8 @@ mod choose;
 mod covariates;
 mod declared;
 mod device;
+mod ensemble_choice;
+mod ensembles;
 mod error;
 mod events;
 mod fit;
@@ -32,6 +34,7 @@ mod settings;
 mod settings_error;
 mod source;
 mod values;
+mod widths;
 mod words;
 
 pub use choose::{Choice, Scored, choose};
@@ -41,9 +44,7 @@ pub use fit::{FitOptions, Observer, Outcome, complete, count, fit};
 pub use folder::{KEPT_DATA, KEPT_FRAME, RunFolder, RunLock};
 pub use forecaster::{Forecaster, non_negative, priors};
 pub use forecasts::window_forecasts;
-pub use intervals::{
-    ForecastSource, HalfWidths, Intervals, Rolling, baseline_source, enough, run_source, without_intervals,
-};
+pub use intervals::{ForecastSource, Intervals, Rolling, baseline_source, run_source};
 pub use measured::TestScoring;
 pub use on_device::{AutoReason, OnDevice, on_device};
 pub use open::{ClassPrediction, Forecast, Run, open};
@@ -63,4 +64,5 @@ pub use settings::{SETTINGS, Settings};
 pub use settings_error::SettingsError;
 pub use source::{Data, Source};
 pub use values::{Files, Names, OneOrMore, ScalerTable, named};
+pub use widths::{HalfWidths, enough, without_intervals};
 pub use words::{OPTIONS_WITH_FLAGS, Text};

@@ -1,6 +1,7 @@
 //! Opens the folder of a run: its settings, and sessions with its weights.
 
 use super::RunError;
+use super::ensembles::ENSEMBLE;
 use super::folder::weights_name;
 use super::forecaster::{Forecaster, linear};
 use super::forecasts;
@@ -15,12 +16,15 @@ use crate::data::{
     DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, SeriesError,
     TokenData, TokenNames, TokenSegments, WindowError, WindowedPanel,
 };
+use crate::ensemble::{Ahead, Ensemble};
 use crate::files::read_text;
 use crate::models::{ModelConfig, Predicts};
 use crate::train::{Dataset, Evaluation, Session, Target};
+use crate::zero_shot::Quantiles;
 use landfall::Engine;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A run on disk.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +45,9 @@ pub struct Forecast {
     pub quantiles: Vec<Vec<Vec<f64>>>,
     /// For each predicted column, the lower and the upper bounds of each interval; empty until [`Run::add_intervals`].
     pub intervals: Vec<Vec<[Vec<f64>; 2]>>,
+    /// For each predicted column, how far quantiles of each step lie from the forecast, where the ensemble takes part in it: what
+    /// intervals are made of where there are too few errors.
+    pub spread: Vec<Vec<Quantiles>>,
 }
 
 /// The classes of samples, as a run predicts them.
@@ -85,7 +92,11 @@ impl Run {
             },
         };
         let text = read_text(&file).map_err(not_a_run)?;
-        let resolved = Settings::parse(&text, &file)?.resolve()?;
+        let mut resolved = Settings::parse(&text, &file)?.resolve()?;
+        let (models, threads) = (path.join(ENSEMBLE), resolved.settings.threads);
+        if let Some(forecaster) = resolved.settings.forecaster.as_mut().filter(|_| models.exists()) {
+            forecaster.models = Some(Arc::new(Ensemble::read(&models, threads)?));
+        }
         let tables = resolved.settings.scaler.clone().unwrap_or_default();
         let known =
             |s: ScalerTable| Ok(((s.series, Scaler::new(s.mean, s.std)?.with_constant(s.constant)), s.short));
@@ -399,7 +410,19 @@ impl Run {
         future: Option<Future<'_>>,
         only: bool,
     ) -> Result<Forecast, RunError> {
-        let prepared = self.prepare(series, future, only)?;
+        let ensemble = self.ensemble_ahead(&[series], only)?.remove(0);
+        self.forecast_beside(session, series, (future, only), ensemble)
+    }
+
+    /// The forecast of a series of which the ensemble's is known.
+    fn forecast_beside(
+        &self,
+        session: &mut Session,
+        series: &Series,
+        (future, only): (Option<Future<'_>>, bool),
+        ensemble: Vec<Ahead>,
+    ) -> Result<Forecast, RunError> {
+        let prepared = self.prepare_with(series, future, only, ensemble)?;
         let predicted = session.predict_with(prepared.scaled(), prepared.known())?;
         Ok(self.finish(prepared, predicted))
     }
@@ -428,7 +451,8 @@ impl Run {
         let (mut forecasts, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
         let only = panel.series().len() == 1;
         let step = std::cell::OnceCell::new();
-        for series in panel.series() {
+        let ensemble = self.ensemble_ahead(&panel.series().iter().collect::<Vec<_>>(), only)?;
+        for (series, ensemble) in panel.series().iter().zip(ensemble) {
             let dated;
             let series = match series.rows() < FEW && !only {
                 true => {
@@ -437,7 +461,7 @@ impl Run {
                 }
                 false => series,
             };
-            match self.forecast_one(session, series, future, only) {
+            match self.forecast_beside(session, series, (future, only), ensemble) {
                 Ok(forecast) => forecasts.push(forecast),
                 Err(RunError::Data(
                     why @ (DataError::Series(SeriesError::TooFewRows { .. })

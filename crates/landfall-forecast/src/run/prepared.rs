@@ -2,8 +2,11 @@
 //! predicts of it, and what the forecaster makes of that.
 
 use super::RunError;
+use super::ensembles::Rows;
 use super::open::{Forecast, Run};
+use crate::choice::Partner;
 use crate::data::{Baseline, DataError, Digits, Future, Scaler, Series, WindowError};
+use crate::ensemble::Ahead;
 use landfall::DType;
 
 /// The last rows of a series, ready for a run's network.
@@ -15,8 +18,10 @@ pub struct Prepared {
     known: Vec<f64>,
     /// The scaled rows that a chosen forecaster reads, `[columns, rows]`, and their number.
     history: Option<(Vec<f64>, usize)>,
+    /// What the ensemble forecasts of each target column; nothing where it takes no part.
+    ensemble: Vec<Ahead>,
     /// What forecasts a series that is too short for the network.
-    by_itself: Option<Baseline>,
+    by_itself: Option<Partner>,
 }
 
 impl Prepared {
@@ -46,6 +51,45 @@ impl Run {
         future: Option<Future<'_>>,
         only: bool,
     ) -> Result<Prepared, RunError> {
+        let ahead = self.ensemble_ahead(std::slice::from_ref(&series), only)?.remove(0);
+        self.prepare_with(series, future, only, ahead)
+    }
+
+    /// What the ensemble forecasts of the target columns of each series; nothing where it takes no part.
+    pub(super) fn ensemble_ahead(&self, series: &[&Series], only: bool) -> Result<Vec<Vec<Ahead>>, RunError> {
+        let mut all = vec![Vec::new(); series.len()];
+        let Some((forecaster, models)) = self.forecaster().and_then(|f| Some((f, f.models.as_deref()?)))
+        else {
+            return Ok(all);
+        };
+        let scalers = self.need_scalers()?;
+        let takes_part = |s: &Series| {
+            let short = scalers.of(s, only).is_some_and(|known| self.is_by_itself(known.short, s));
+            (forecaster.ensemble || short && models.place(s.name(), only).is_some()) && s.rows() > 0
+        };
+        let mut rows = Vec::new();
+        let mut places = Vec::new();
+        for (i, series) in series.iter().enumerate().filter(|(_, s)| takes_part(s)) {
+            let Some(known) = scalers.of(series, only) else { continue };
+            rows.push(Rows { series, scaler: known.scaler, known: series.rows() });
+            places.push(i);
+        }
+        let sizes = (self.targets(), self.resolved().network.horizon());
+        let found = forecaster.ahead(&rows, sizes, only)?;
+        for (place, own) in places.into_iter().zip(found.chunks_exact(sizes.0.max(1))) {
+            all[place] = own.to_vec();
+        }
+        Ok(all)
+    }
+
+    /// As [`Run::prepare`], with what the ensemble forecasts.
+    pub(super) fn prepare_with(
+        &self,
+        series: &Series,
+        future: Option<Future<'_>>,
+        only: bool,
+        ensemble: Vec<Ahead>,
+    ) -> Result<Prepared, RunError> {
         let (scalers, context) = (self.need_scalers()?, self.resolved().network.context());
         let Some(known) = scalers.of(series, only) else {
             let known = scalers.names();
@@ -57,7 +101,7 @@ impl Run {
         };
         let scaler = known.scaler;
         if self.is_by_itself(known.short, series) {
-            return self.prepare_short(series, scaler);
+            return self.prepare_short(series, scaler, ensemble);
         }
         let last = series.last_rows(context)?;
         let mut scaled = scaler.scale_f64(&last)?;
@@ -70,7 +114,8 @@ impl Run {
             Some(rows) => Some((scaler.scale_f64(&series.last_rows(rows)?)?, rows)),
             None => None,
         };
-        Ok(Prepared { context: last, scaler: scaler.clone(), scaled, known, history, by_itself: None })
+        let scaler = scaler.clone();
+        Ok(Prepared { context: last, scaler, scaled, known, history, ensemble, by_itself: None })
     }
 
     /// Refuses a series that has fewer rows than its forecast needs.
@@ -89,17 +134,25 @@ impl Run {
     fn is_by_itself(&self, short: bool, series: &Series) -> bool {
         let context = self.resolved().network.context();
         let needed = self.forecaster().map_or(context, |f| f.history(context));
-        short && series.rows() < needed && self.levels().is_empty()
+        let alone = self.forecaster().is_some_and(|f| f.ensemble && f.share == 0.0);
+        (short || alone) && series.rows() < needed && self.levels().is_empty()
     }
 
-    /// A series that is too short for the network, which was known when it was trained: it is forecast by its own last season,
-    /// where it has one, else by its last value. What the network reads instead is 0.
-    fn prepare_short(&self, series: &Series, scaler: &Scaler) -> Result<Prepared, RunError> {
+    /// A series that is too short for the network, which was known when it was trained: it is forecast by the ensemble, or, where
+    /// that has no models of it, by its own last season, where it has one, else by its last value. What the network reads
+    /// instead is 0.
+    fn prepare_short(
+        &self,
+        series: &Series,
+        scaler: &Scaler,
+        ensemble: Vec<Ahead>,
+    ) -> Result<Prepared, RunError> {
         let (rows, network) = (series.rows(), &self.resolved().network);
         let period = self.resolved().period;
         let by_itself = match period {
-            2.. if period <= rows => Baseline::SeasonalNaive { period },
-            _ => Baseline::LastValue,
+            _ if !ensemble.is_empty() => Partner::Ensemble,
+            2.. if period <= rows => Partner::Baseline(Baseline::SeasonalNaive { period }),
+            _ => Partner::Baseline(Baseline::LastValue),
         };
         let known = self.known().len();
         let own = series.channels() - known;
@@ -111,6 +164,7 @@ impl Run {
             scaled: vec![0.0; own * network.context()],
             known: vec![0.0; ahead],
             history: Some((scaler.scale_f64(series)?, rows)),
+            ensemble,
             by_itself: Some(by_itself),
         })
     }
@@ -137,20 +191,26 @@ impl Run {
     /// levels of a row in order.
     #[must_use]
     pub fn finish(&self, prepared: Prepared, mut predicted: Vec<f64>) -> Forecast {
-        let Prepared { context, scaler, history, by_itself, .. } = prepared;
+        let Prepared { context, scaler, history, ensemble, by_itself, .. } = prepared;
         let (horizon, loss) = (self.resolved().network.horizon(), &self.resolved().training.loss);
         let size = loss.outputs() * horizon;
         let forecaster = self.forecaster();
         if let Some((scaled, rows)) = history {
             for (c, predicted) in predicted.chunks_exact_mut(size).enumerate() {
                 let (name, past) = (&context.columns()[c], &scaled[c * rows..][..rows]);
+                let (mean, std) = (scaler.mean()[c], scaler.std()[c]);
+                let own = ensemble.get(c).map_or(&[][..], |ahead| &ahead.values);
+                let own: Vec<f64> = own.iter().map(|y| (y - mean) / std).collect();
                 match (by_itself, forecaster) {
-                    (Some(baseline), _) => {
+                    (Some(Partner::Ensemble), _) => {
+                        predicted.iter_mut().zip(&own).for_each(|(p, own)| *p = *own);
+                    }
+                    (Some(Partner::Baseline(baseline)), _) => {
                         predicted.iter_mut().zip(baseline.continuation(past)).for_each(|(p, own)| *p = own);
                     }
                     (None, Some(f)) => {
                         let sizes = (self.resolved().network.context(), horizon);
-                        f.combine(past, f.prior(name, &scaler, c), sizes, predicted);
+                        f.combine((past, &own), f.prior(name, &scaler, c), sizes, predicted);
                     }
                     (None, None) => {}
                 }
@@ -169,7 +229,8 @@ impl Run {
             0 => Vec::new(),
             n => levels.into_iter().map(|all| all.into_iter().take(n).collect()).collect(),
         };
-        Forecast { context, values, quantiles, intervals: Vec::new() }
+        let spread = ensemble.into_iter().map(|ahead| ahead.spread).collect();
+        Forecast { context, values, quantiles, intervals: Vec::new(), spread }
     }
 
     /// The digits that its forecasts of a column have.

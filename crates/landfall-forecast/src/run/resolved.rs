@@ -112,7 +112,7 @@ impl Resolved {
         // The season before is a forecast only where there is one.
         let needed = if self.is_default_recipe() { context.max(self.period) } else { context };
         let table = |m: &Member| ScalerTable::new(m.series.name(), &m.scaler, m.series.rows() < needed);
-        let short = panel.short().iter().map(|(name, scaler)| ScalerTable::new(name, scaler, true));
+        let short = panel.short().iter().map(|s| ScalerTable::new(s.series.name(), &s.scaler, true));
         self.settings.scaler = Some(panel.members().iter().map(table).chain(short).collect());
         Ok((dataset, panel))
     }

@@ -10,8 +10,10 @@ use super::network_options::NetworkOptions;
 use super::settings_error::SettingsError;
 use super::values::{Files, Names, OneOrMore, ScalerTable};
 use super::words::Text;
+use crate::choice::Metric;
 use crate::data::with_nearest;
 use crate::data::{Calendar, Covariates, TokenNames};
+use crate::ensemble::Members;
 use crate::files::read_text;
 use crate::models::ModelKind;
 use crate::train::{Draws, OptimizerKind, Order, Schedule};
@@ -73,6 +75,11 @@ settings! {
     /// Networks that the default recipe chooses among, beside the baselines [default: patchtst,dlinear,nlinear]; at most one besides
     /// dlinear and nlinear, which is trained by steps.
     candidates: Vec<ModelKind> => Facts::of(Model, "A,B").arity(List);
+    /// The default recipe's ensemble, which competes with the networks: all (the pretrained network, ETS and dynamic Theta),
+    /// statistical (without the pretrained network) or none [default: all].
+    ensemble: Members => Facts::named(Model);
+    /// The error that the default recipe chooses by, in which each series counts alike: mase or mse [default: mase].
+    metric: Metric => Facts::named(Model);
     /// Lookback window: rows that a forecast is made from.
     context: usize => Facts::of(Model, "L").size().shapes();
     /// Rows to forecast.

@@ -190,7 +190,12 @@ impl Ready {
             load(&mut resolved, panel, world)?;
         let OnDevice { made: mut session, device, reason: chosen } = placed;
         if let (Comparison::Series(panel), Some(levels)) = (&comparison, &resolved.settings.interval) {
-            notes.extend(enough_for(levels, panel, plan.as_ref())?.map(Text::from));
+            let found = enough_for(levels, panel, plan.as_ref());
+            match found {
+                // The ensemble has intervals of its own.
+                Err(RunError::TooFewErrors { .. }) if resolved.has_ensemble() => {}
+                found => notes.extend(found?.map(Text::from)),
+            }
         }
         if tuned {
             let engine = session.engine.clone();

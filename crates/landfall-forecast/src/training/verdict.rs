@@ -1,7 +1,7 @@
 //! What is to be known first of the results of a run.
 
 use super::begun::Finished;
-use crate::choice::MIN_WINDOWS;
+use crate::choice::{MIN_WINDOWS, Metric};
 use crate::data::{Segment, Setting};
 use crate::report::digits;
 use crate::run::{Choice, Scored};
@@ -97,16 +97,22 @@ fn chosen_lines(c: &Choice) -> Vec<String> {
         format!("validation, {} windows", c.windows)
     };
     let scored = |s: &Scored| match s.ridge {
-        Some(strength) => format!("{} (ridge strength {strength}) {}", s.name, digits(s.mse)),
-        None => format!("{} {}", s.name, digits(s.mse)),
+        Some(strength) => format!("{} (ridge strength {strength}) {}", s.name, digits(c.error(s))),
+        None => format!("{} {}", s.name, digits(c.error(s))),
     };
     let mut lines = vec![format!("Forecaster: {}, chosen by {by}.", c.winner.name)];
-    let network = c.network.as_ref().filter(|n| n.name != c.winner.name);
-    let others = network.into_iter().chain((c.baseline.name != c.winner.name).then_some(&c.baseline));
+    let network = c.network.as_ref();
+    let others = network.into_iter().chain(&c.ensemble).chain([&c.baseline]);
+    let others = others.filter(|one| one.name != c.winner.name);
     let parts: Vec<String> = std::iter::once(&c.winner).chain(others).map(scored).collect();
-    lines.push(format!("MSE there: {}.", parts.join(", ")));
-    if c.is_for_quantiles() {
-        lines.push("A baseline has no quantiles, so that only a network can be chosen.".to_owned());
+    let metric = if c.metric == Metric::Mse { "MSE" } else { "MASE" };
+    lines.push(format!("{metric} there: {}.", parts.join(", ")));
+    lines.extend(c.left_out.iter().map(|why| format!("{}{}.", &why[..1].to_uppercase(), &why[1..])));
+    let better = c.candidates.iter().any(|one| c.error(one) < c.error(&c.winner));
+    if better && c.is_ensemble() {
+        lines.push("The ensemble is kept where others are not better by more than chance.".to_owned());
+    } else if better {
+        lines.push("Only networks have quantiles, so that one of them is chosen.".to_owned());
     }
     lines
 }

@@ -247,6 +247,9 @@ fn properties(forecasting: &Forecasting) -> Vec<(String, String)> {
 /// Refuses what no output of a model can say.
 fn expressible(run: &Run) -> Result<(), ExportError> {
     let counts = matches!(run.resolved().training.loss, Loss::Distribution(Family::NegativeBinomial, _));
+    if run.forecaster().is_some_and(|f| f.ensemble) {
+        return Err(ExportError::Ensemble { path: run.path().to_owned() });
+    }
     if counts && run.forecaster().is_some_and(|f| f.share != 1.0) {
         return Err(ExportError::Averaged { path: run.path().to_owned() });
     }

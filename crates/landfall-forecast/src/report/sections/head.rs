@@ -177,20 +177,28 @@ fn chosen(run: &Run) -> Option<String> {
     let how =
         if choice["rolling"].as_bool()? { "rolling origins before the test rows" } else { "validation" };
     let winner = &choice["winner"];
+    // Runs of earlier versions chose by the squared error.
+    let metric = choice["metric"].as_str().unwrap_or("mse");
     let others = choice["candidates"].as_array()?.iter().filter(|c| c["name"] != winner["name"]);
     let scored = |c: &serde_json::Value| {
-        Some(format!("{} {}", shortened(c["name"].as_str()?, 80), digits(c["mse"].as_f64()?)))
+        Some(format!("{} {}", shortened(c["name"].as_str()?, 80), digits(c[metric].as_f64()?)))
     };
     let scored: Vec<String> =
         std::iter::once(winner).chain(others.clone().take(2)).filter_map(scored).collect();
-    let better = |c: &serde_json::Value| c["mse"].as_f64() < winner["mse"].as_f64();
-    let why = if others.clone().any(better) {
-        "; a baseline has no quantiles, so that only a network can be chosen"
-    } else {
-        ""
+    let better = |c: &serde_json::Value| c[metric].as_f64() < winner[metric].as_f64();
+    let why = match others.clone().any(better) {
+        true if winner["name"] == "ensemble" => {
+            "; the ensemble is kept where others are not better by more than chance"
+        }
+        true => "; only networks have quantiles, so that one of them is chosen",
+        false => "",
     };
-    let (windows, units) = (choice["windows"].as_u64()?, run.resolved().units());
-    Some(format!("{how}, {windows} windows; MSE ({units}): {}{why}", scored.join(", ")))
+    let windows = choice["windows"].as_u64()?;
+    let name = match metric {
+        "mse" => format!("MSE ({})", run.resolved().units()),
+        _ => "MASE".to_owned(),
+    };
+    Some(format!("{how}, {windows} windows; {name}: {}{why}", scored.join(", ")))
 }
 
 /// A run that predicts classes or labels.

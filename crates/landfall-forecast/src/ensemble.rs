@@ -1,0 +1,413 @@
+//! The ensemble: the pretrained forecaster and statistical models of each series, which are forecast without a training of steps.
+//!
+//! A forecast is half the median of the pretrained network and half the mean of two statistical models: ETS and dynamic Theta, of demand with
+//! many zeros Croston and TSB. The models keep the parameters that they were fit with; their states, and the network, follow the rows
+//! that a forecast is made from. So one fit serves all windows of a series, later rows, and other files of it.
+
+use crate::files;
+use crate::zero_shot::{Forecaster, MOST_ROWS, Quantiles, Weights, ZeroShotError, normal};
+use landfall::Engine;
+use landfall_local::{Fitted, LocalError, Model, Task, forecast_all, is_intermittent};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Rows before a forecast that are read, and rows that a model is fit on, at most: the context of the pretrained network.
+const ROWS: usize = 1024;
+/// The share of the pretrained network, chosen on M1 with [`MODELS`]: docs/decisions/0058.
+const SHARE: f64 = 0.5;
+/// The statistical models of a series.
+const MODELS: [Model; 2] = [Model::Ets, Model::DynamicTheta];
+/// Those of demand with many zeros.
+const DEMAND: [Model; 2] = [Model::Croston, Model::Tsb];
+
+/// Which members an ensemble has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Members {
+    /// The pretrained network and the statistical models.
+    #[default]
+    All,
+    /// The statistical models alone.
+    Statistical,
+    /// None: there is no ensemble.
+    None,
+}
+
+/// Why an ensemble does not forecast.
+#[derive(Debug, thiserror::Error)]
+pub enum EnsembleError {
+    /// The pretrained network.
+    #[error(transparent)]
+    Network(#[from] ZeroShotError),
+    /// A statistical model.
+    #[error("series `{series}`: {why}")]
+    Local {
+        /// The series.
+        series: String,
+        /// What it says.
+        why: LocalError,
+    },
+    /// The file of a run.
+    #[error("{}: {why}; train the run again", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A processor without threads or memory.
+    #[error(transparent)]
+    Engine(#[from] landfall::Error),
+}
+
+/// Rows of a column of a series, to be forecast from.
+#[derive(Debug, Clone, Copy)]
+pub struct Past<'a> {
+    /// Number of the series, as of [`Ensemble::place`], and the first of the rows counted from the first row of the series at its
+    /// fit. Where that is not known, models are fit to these rows.
+    pub fit: Option<(usize, i64)>,
+    /// The column.
+    pub column: usize,
+    /// The rows, oldest first, all known.
+    pub values: &'a [f64],
+}
+
+/// What an ensemble forecasts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ahead {
+    /// The next values, in their units.
+    pub values: Vec<f64>,
+    /// How far quantiles of each step lie from its value: those of the pretrained network from its median, without it those of a normal
+    /// distribution of the models' mean deviation.
+    pub spread: Vec<Quantiles>,
+}
+
+/// The models of a column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Column {
+    /// The row of the series with which their rows begin.
+    start: usize,
+    models: Vec<Fitted>,
+}
+
+/// The columns of a series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Series {
+    name: String,
+    /// The date of its first row, in milliseconds since 1970.
+    first: Option<i64>,
+    /// How many rows there were.
+    rows: usize,
+    columns: Vec<Column>,
+}
+
+/// The rows of a series that models are fit on.
+#[derive(Debug, Clone)]
+pub struct Known<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The date of its first row, in milliseconds since 1970.
+    pub first: Option<i64>,
+    /// The rows of each column up to the last one that may be known.
+    pub columns: Vec<&'a [f64]>,
+}
+
+/// What is kept of an ensemble.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fits {
+    members: Members,
+    /// Rows of a season.
+    season: usize,
+    series: Vec<Series>,
+}
+
+/// The statistical models of rows.
+fn suited(values: &[f64]) -> [Model; 2] {
+    if is_intermittent(values) { DEMAND } else { MODELS }
+}
+
+/// An ensemble that was fit to series, ready to forecast them from any rows.
+///
+/// ```
+/// use landfall_forecast::ensemble::{Ensemble, Known, Members, Past};
+///
+/// let sales: Vec<f64> = (0..48).map(|i| 100.0 + f64::from(i) + 30.0 * (f64::from(i) * 0.5236).sin()).collect();
+/// // The parameters are of 40 rows, the forecast follows 44.
+/// let known = Known { name: "shop", first: None, columns: vec![&sales[..40]] };
+/// let ensemble = Ensemble::fit(Members::All, 12, [known], Some(1))?;
+/// let past = Past { fit: Some((0, 0)), column: 0, values: &sales[..44] };
+/// let ahead = ensemble.forecast(&[past], 4)?.remove(0);
+/// assert!((ahead.values[0] - sales[44]).abs() < 20.0, "{ahead:?}");
+/// # Ok::<(), landfall_forecast::ensemble::EnsembleError>(())
+/// ```
+#[derive(Debug)]
+pub struct Ensemble {
+    fits: Fits,
+    places: HashMap<String, usize>,
+    threads: Option<usize>,
+    /// Made when it is needed first.
+    network: Mutex<Option<Forecaster>>,
+}
+
+impl PartialEq for Ensemble {
+    fn eq(&self, other: &Self) -> bool {
+        self.fits == other.fits
+    }
+}
+
+impl Ensemble {
+    /// Fits models to the columns of series, each by its rows up to the last one that may be known, a season being `season` rows (1: none). A
+    /// column without rows has no models, and no forecast. Results do not depend on `threads`.
+    ///
+    /// # Errors
+    /// [`EnsembleError::Local`] for rows that are not finite.
+    pub fn fit<'a>(
+        members: Members,
+        season: usize,
+        series: impl IntoIterator<Item = Known<'a>>,
+        threads: Option<usize>,
+    ) -> Result<Self, EnsembleError> {
+        let (mut all, mut tasks) = (Vec::new(), Vec::new());
+        for Known { name, first, columns } in series {
+            let rows = columns.first().map_or(0, |values| values.len());
+            let of = |values: &'a [f64]| {
+                let start = values.len().saturating_sub(ROWS);
+                let task = |model| Task { model, values: &values[start..], season, horizon: 1 };
+                let own = if values.is_empty() { Vec::new() } else { suited(values).map(task).to_vec() };
+                (start, own)
+            };
+            let mut places = Vec::with_capacity(columns.len());
+            for (start, own) in columns.into_iter().map(of) {
+                places.push((start, own.len()));
+                tasks.extend(own);
+            }
+            all.push((name, (first, rows), places));
+        }
+        let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
+        let mut found = forecast_all(&tasks, threads.unwrap_or(1)).into_iter();
+        let series = all.into_iter().map(|(name, (first, rows), columns)| -> Result<Series, EnsembleError> {
+            let column = |(start, count): (usize, usize)| -> Result<Column, EnsembleError> {
+                let models = found.by_ref().take(count).map(|one| one.map(|(fitted, _)| fitted));
+                let local = |why| EnsembleError::Local { series: name.to_owned(), why };
+                Ok(Column { start, models: models.collect::<Result<_, _>>().map_err(local)? })
+            };
+            let columns = columns.into_iter().map(column).collect::<Result<_, _>>()?;
+            Ok(Series { name: name.to_owned(), first, rows, columns })
+        });
+        let fits = Fits { members, season, series: series.collect::<Result<_, _>>()? };
+        Ok(Self::of(fits, threads))
+    }
+
+    fn of(fits: Fits, threads: Option<usize>) -> Self {
+        let places = fits.series.iter().enumerate().map(|(i, s)| (s.name.clone(), i)).collect();
+        Self { fits, places, threads, network: Mutex::new(None) }
+    }
+
+    /// Rows that it forecasts at most.
+    #[must_use]
+    pub fn most_rows(members: Members) -> usize {
+        match members {
+            Members::All => MOST_ROWS,
+            Members::Statistical => usize::MAX,
+            Members::None => 0,
+        }
+    }
+
+    /// The work of a forecast from so many rows, in tokens of the pretrained network: 8 rows each, and those of the future.
+    #[must_use]
+    pub fn work(rows: usize, horizon: usize) -> usize {
+        (rows.min(ROWS) + horizon.max(32)).div_ceil(8)
+    }
+
+    /// The number of a series by its name, where it has models; the only one there is serves an `only` series.
+    #[must_use]
+    pub fn place(&self, name: &str, only: bool) -> Option<usize> {
+        match only && self.fits.series.len() == 1 {
+            true => Some(0),
+            false => self.places.get(name).copied(),
+        }
+    }
+
+    /// The date of the first row of a series at its fit, in milliseconds since 1970, and the number of its rows.
+    #[must_use]
+    pub fn rows(&self, place: usize) -> (Option<i64>, usize) {
+        self.fits.series.get(place).map_or((None, 0), |s| (s.first, s.rows))
+    }
+
+    /// The next `horizon` values after each of these, in their units.
+    ///
+    /// # Errors
+    /// A value that is not finite; a series without rows; more rows than [`Ensemble::most_rows`].
+    pub fn forecast(&self, past: &[Past<'_>], horizon: usize) -> Result<Vec<Ahead>, EnsembleError> {
+        let last = |past: &Past<'_>| past.values.len().saturating_sub(ROWS);
+        let statistical = |past: &Past<'_>| -> Result<Ahead, EnsembleError> {
+            let local = |why| EnsembleError::Local { series: self.series(past.fit), why };
+            let values = &past.values[last(past)..];
+            let kept = past.fit.and_then(|(place, first)| {
+                let column = self.fits.series.get(place)?.columns.get(past.column)?;
+                let start = first + last(past) as i64 - column.start as i64;
+                (!column.models.is_empty()).then_some((start, &column.models))
+            });
+            let own;
+            let (start, models) = match kept {
+                Some(kept) => kept,
+                None => {
+                    let fit = |model| Fitted::new(model, values, self.fits.season);
+                    own = suited(values).into_iter().map(fit).collect::<Result<_, _>>().map_err(local)?;
+                    (0, &own)
+                }
+            };
+            let share = 1.0 / models.len() as f64;
+            let (mut mean, mut deviation) = (vec![0.0; horizon], vec![0.0; horizon]);
+            for fitted in models {
+                let found = fitted.predict(values, start, horizon).map_err(local)?;
+                mean.iter_mut().zip(found.values).for_each(|(m, y)| *m += share * y);
+                deviation.iter_mut().zip(found.spread).for_each(|(d, s)| *d += share * s);
+            }
+            Ok(Ahead { values: mean, spread: deviation.into_iter().map(normal).collect() })
+        };
+        let mut all = past.iter().map(statistical).collect::<Result<Vec<_>, _>>()?;
+        if self.fits.members == Members::All {
+            let rows: Vec<&[f64]> = past.iter().map(|past| &past.values[last(past)..]).collect();
+            let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
+            let network = match &mut *network {
+                Some(network) => network,
+                none => none.insert(Forecaster::new(&self.engine()?, &Weights::shipped()?)?),
+            };
+            for (ahead, rows) in all.iter_mut().zip(network.forecast(&rows, horizon)?) {
+                for ((m, spread), quantiles) in ahead.values.iter_mut().zip(&mut ahead.spread).zip(rows) {
+                    let median = quantiles[quantiles.len() / 2];
+                    *m = SHARE * median + (1.0 - SHARE) * *m;
+                    *spread = quantiles.map(|q| q - median);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Always the processor, so that a run's forecasts are the same wherever it was trained.
+    fn engine(&self) -> Result<Engine, EnsembleError> {
+        Ok(match self.threads {
+            Some(threads) => Engine::cpu_with_threads(threads)?,
+            None => Engine::cpu()?,
+        })
+    }
+
+    fn series(&self, fit: Option<(usize, i64)>) -> String {
+        let known = fit.and_then(|(place, _)| self.fits.series.get(place));
+        known.map_or_else(|| "that is new".to_owned(), |s| s.name.clone())
+    }
+
+    /// Writes the models into a file.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), EnsembleError> {
+        let wrong = |why: String| EnsembleError::File { path: path.to_owned(), why };
+        let text = serde_json::to_string(&self.fits).map_err(|e| wrong(e.to_string()))?;
+        files::replace(path, text.as_bytes()).map_err(|e| wrong(e.to_string()))
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// [`EnsembleError::File`].
+    pub fn read(path: &Path, threads: Option<usize>) -> Result<Self, EnsembleError> {
+        let wrong = |why: String| EnsembleError::File { path: path.to_owned(), why };
+        let text = files::read_text(path).map_err(|e| wrong(e.to_string()))?;
+        let fits: Fits = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        Ok(Self::of(fits, threads))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A trend with a season of four.
+    fn wave(rows: usize) -> Vec<f64> {
+        let season = [4.0, -1.0, -6.0, 3.0];
+        (0..rows).map(|i| 50.0 + 0.5 * i as f64 + season[i % 4] + 0.3 * (i as f64 * 1.7).sin()).collect()
+    }
+
+    fn fit(members: Members, rows: &[f64]) -> Ensemble {
+        let known = Known { name: "a", first: None, columns: vec![rows] };
+        Ensemble::fit(members, 4, [known], Some(1)).expect("models")
+    }
+
+    #[test]
+    fn models_keep_their_parameters_and_follow_the_rows() {
+        let all = wave(60);
+        let ensemble = fit(Members::Statistical, &all[..40]);
+        let ahead = |fit, from: usize, to: usize| {
+            let past = Past { fit, column: 0, values: &all[from..to] };
+            ensemble.forecast(&[past], 4).expect("a forecast").remove(0).values
+        };
+        // Later rows are followed, and the season keeps its phase wherever rows begin.
+        for (from, to) in [(0, 40), (0, 43), (0, 56), (5, 56), (14, 55)] {
+            let found = ahead(Some((0, from as i64)), from, to);
+            for (y, actual) in found.iter().zip(&all[to..]) {
+                assert!((y - actual).abs() < 1.5, "{from}..{to}: {found:?} {:?}", &all[to..]);
+            }
+        }
+        // Parameters are those of the fit: another fit of more rows forecasts otherwise.
+        let later = fit(Members::Statistical, &all[..56]);
+        let past = Past { fit: Some((0, 0)), column: 0, values: &all[..56] };
+        assert_ne!(later.forecast(&[past], 4).expect("a forecast")[0].values, ahead(Some((0, 0)), 0, 56));
+        // Rows that are not placed are fit by themselves.
+        let found = ahead(None, 7, 47);
+        assert!(found.iter().zip(&all[47..]).all(|(y, actual)| (y - actual).abs() < 1.5), "{found:?}");
+    }
+
+    #[test]
+    fn it_is_half_the_pretrained_network_and_keeps_its_spread() {
+        let rows = wave(48);
+        let past = [Past { fit: Some((0, 0)), column: 0, values: &rows }];
+        let all = fit(Members::All, &rows).forecast(&past, 6).expect("a forecast").remove(0);
+        let half = fit(Members::Statistical, &rows).forecast(&past, 6).expect("a forecast").remove(0);
+        let engine = Engine::cpu_with_threads(1).expect("a CPU");
+        let mut network = Forecaster::new(&engine, &Weights::shipped().expect("weights")).expect("a network");
+        let quantiles = network.forecast(&[&rows], 6).expect("a forecast").remove(0);
+        for (step, row) in quantiles.iter().enumerate() {
+            let mean = 0.5 * row[4] + 0.5 * half.values[step];
+            assert!((all.values[step] - mean).abs() < 1e-9);
+            assert_eq!(all.spread[step], row.map(|q| q - row[4]));
+            assert!(half.spread[step][0] < 0.0 && half.spread[step][4] == 0.0 && half.spread[step][8] > 0.0);
+        }
+    }
+
+    #[test]
+    fn a_file_has_all_of_it_and_many_series_are_as_each_alone() {
+        let (short, long) = (wave(3), wave(70));
+        let demand = [0.0, 0.0, 3.0, 0.0, 1.0, 0.0, 0.0, 2.0, 0.0, 0.0];
+        let known = |name, rows| Known { name, first: Some(86_400_000), columns: vec![rows] };
+        let all = [known("short", &short[..]), known("long", &long[..]), known("demand", &demand[..])];
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ensemble.json");
+        let one = Ensemble::fit(Members::All, 4, all.clone(), Some(1)).expect("models");
+        let two = Ensemble::fit(Members::All, 4, all.clone(), Some(2)).expect("models");
+        assert_eq!(one, two);
+        one.write(&path).expect("a file");
+        let read = Ensemble::read(&path, Some(1)).expect("the file");
+        assert_eq!((one.rows(1), read.rows(1)), ((Some(86_400_000), 70), (Some(86_400_000), 70)));
+        let past: Vec<Past<'_>> = all
+            .iter()
+            .map(|k| Past { fit: one.place(k.name, false).map(|p| (p, 0)), column: 0, values: k.columns[0] })
+            .collect();
+        let together = read.forecast(&past, 5).expect("forecasts");
+        for (past, own) in past.iter().zip(&together) {
+            let alone = one.forecast(&[*past], 5).expect("a forecast").remove(0);
+            for (a, b) in alone.values.iter().zip(&own.values) {
+                assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{a} {b}");
+            }
+            assert!(own.values.iter().all(|y| y.is_finite()));
+        }
+        assert!(together[2].values.iter().all(|y| (0.0..3.0).contains(y)), "{:?}", together[2].values);
+        std::fs::write(&path, "{").expect("a file");
+        let why = Ensemble::read(&path, None).expect_err("half a file").to_string();
+        assert!(why.contains("ensemble.json") && why.ends_with("train the run again"), "{why}");
+    }
+}

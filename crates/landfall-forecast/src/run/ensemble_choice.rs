@@ -1,0 +1,127 @@
+//! The ensemble among the candidates of a choice.
+
+use super::RunError;
+use super::ensembles::{Rows, ahead, fit, scaled};
+use super::forecaster::Forecaster;
+use super::resolve::Resolved;
+use crate::choice::{Fold, Origin, Plan};
+use crate::data::{Member, Segment, WindowedPanel};
+use crate::ensemble::{Ensemble, Members};
+use std::sync::Arc;
+
+/// Work of forecasting all validation and test windows, in tokens of the pretrained network, beyond which the ensemble takes no
+/// part: about two minutes of a core.
+const MOST_WORK: usize = 1_000_000;
+/// Work of scoring it beside the other candidates: more windows than that are sampled evenly.
+const SCORED_WORK: usize = 250_000;
+
+/// The work of forecasting windows of so many rows before them, of all columns.
+fn work(rows: impl Iterator<Item = usize>, (targets, horizon): (usize, usize)) -> usize {
+    rows.map(|rows| targets * Ensemble::work(rows, horizon)).sum()
+}
+
+/// The ensemble as a candidate.
+#[derive(Debug)]
+pub(super) struct EnsembleChoice {
+    members: Members,
+    season: usize,
+    /// Target columns and rows of a forecast.
+    sizes: (usize, usize),
+    threads: Option<usize>,
+    takes_part: bool,
+    /// Why it takes no part, where it could.
+    pub(super) left_out: Option<String>,
+}
+
+impl EnsembleChoice {
+    /// The ensemble of these settings ([`Resolved::members`]), unless the panel has too many windows for it.
+    pub(super) fn of(resolved: &Resolved, panel: &WindowedPanel) -> Self {
+        let members = resolved.members();
+        let sizes = (panel.targets(), resolved.network.horizon());
+        let windows = |segment| {
+            let of = move |m: &Member| {
+                let windows = m.segments.windows(segment);
+                windows.starts().map(move |start| windows.target(start).start)
+            };
+            panel.members().iter().flat_map(of)
+        };
+        let work = work([Segment::Validation, Segment::Test].into_iter().flat_map(windows), sizes);
+        let left_out = (members != Members::None && work > MOST_WORK).then(|| {
+            "the ensemble is left out: forecasts of all windows that validate and test would take it minutes".to_owned()
+        });
+        let takes_part = members != Members::None && left_out.is_none();
+        let threads = resolved.settings.threads;
+        Self { members, season: resolved.period, sizes, threads, takes_part, left_out }
+    }
+
+    /// Whether it is a candidate.
+    pub(super) fn takes_part(&self) -> bool {
+        self.takes_part
+    }
+
+    /// Every how manieth window is scored, so that the work is held.
+    pub(super) fn stride(&self, panel: &WindowedPanel, plan: &Plan) -> usize {
+        let rows =
+            |fold: &'_ Fold| Fold::origins(panel, &fold.score).map(|o| o.at - o.begin).collect::<Vec<_>>();
+        match self.takes_part {
+            true => work(plan.folds.iter().flat_map(rows), self.sizes).div_ceil(SCORED_WORK).max(1),
+            false => 1,
+        }
+    }
+
+    /// What it forecasts of windows of a fold, `[origins, targets, horizon]`, scaled, by models of the rows before the fold's first
+    /// window; nothing where it takes no part.
+    pub(super) fn ahead_before(
+        &self,
+        panel: &WindowedPanel,
+        fold: &Fold,
+        origins: &[Origin],
+    ) -> Result<Vec<f64>, RunError> {
+        if !self.takes_part {
+            return Ok(Vec::new());
+        }
+        let mut scored = vec![false; panel.members().len()];
+        origins.iter().for_each(|o| scored[o.series] = true);
+        let of = |(i, m): (usize, &'_ Member)| if scored[i] { first_scored(m, fold, i) } else { 0 };
+        let known = panel.members().iter().enumerate().map(of).collect::<Vec<usize>>();
+        let series = panel.members().iter().zip(known).map(|(m, known)| (&m.series, known));
+        let ensemble = fit(self.members, (self.season, self.sizes.0), series, self.threads)?;
+        let rows = |o: &Origin| {
+            let m = &panel.members()[o.series];
+            Rows { series: &m.series, scaler: &m.scaler, known: o.at - o.begin }
+        };
+        let rows: Vec<Rows<'_>> = origins.iter().map(rows).collect();
+        Ok(scaled(&ahead(&ensemble, &rows, self.sizes, false)?, &rows, self.sizes.0))
+    }
+
+    /// The models that the run keeps: of its series, where the ensemble takes part in what was chosen, and of those that are
+    /// too short for windows. Weights that know no validation row are beside models that do not either.
+    pub(super) fn fit(
+        &self,
+        panel: &WindowedPanel,
+        plan: &Plan,
+        forecaster: &Forecaster,
+    ) -> Result<Option<Arc<Ensemble>>, RunError> {
+        let before_test =
+            |m: &Member| m.segments.rows(Segment::Test).start + m.segments.windows(Segment::Test).context();
+        let known = |(i, m): (usize, &'_ Member)| match plan.folds.as_slice() {
+            [fold] if !forecaster.refit && !fold.score[i].is_empty() => first_scored(m, fold, i),
+            _ => before_test(m),
+        };
+        let members = panel.members().iter().enumerate().filter(|_| forecaster.ensemble);
+        let members = members.map(|(i, m)| (&m.series, known((i, m))));
+        let short = panel.short().iter().map(|s| (&s.series, s.series.rows()));
+        let short = short.filter(|_| self.members != Members::None);
+        let all: Vec<_> = members.chain(short).collect();
+        if all.is_empty() {
+            return Ok(None);
+        }
+        let fitted = fit(self.members, (self.season, self.sizes.0), all.into_iter(), self.threads)?;
+        Ok(Some(Arc::new(fitted)))
+    }
+}
+
+/// Rows of a series before the first predicted row of a fold.
+fn first_scored(m: &Member, fold: &Fold, series: usize) -> usize {
+    fold.score[series].start + m.segments.windows(Segment::Train).context()
+}
