@@ -74,7 +74,7 @@ fn quantiles_leave_networks_to_choose_from() {
     assert!(ran.out.contains(alone), "{}", ran.out);
     f.runs("report run");
     let report = f.read("run/report.html");
-    assert!(report.contains("MSE (scaled): patchtst ") && report.contains("only a network can be chosen"));
+    assert!(report.contains("RMSSE: patchtst ") && report.contains("so that one of them is chosen"));
     assert!(report.contains(alone));
 }
 

@@ -80,7 +80,7 @@ pub struct Ahead {
     /// The next values, in their units.
     pub values: Vec<f64>,
     /// How far quantiles of each step lie from its value: those of the pretrained network from its median, without it those of a normal
-    /// distribution of the models' mean deviation.
+    /// distribution of the models' mean deviation. One row alone shows no spread, and nothing stands here.
     pub spread: Vec<Quantiles>,
 }
 
@@ -283,6 +283,11 @@ impl Ensemble {
                     *m = SHARE * median + (1.0 - SHARE) * *m;
                     *spread = quantiles.map(|q| q - median);
                 }
+            }
+        }
+        for (ahead, past) in all.iter_mut().zip(past) {
+            if past.values.len() < 2 {
+                ahead.spread.clear();
             }
         }
         Ok(all)

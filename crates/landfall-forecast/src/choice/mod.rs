@@ -13,4 +13,4 @@ mod tally;
 pub use folds::{Fold, MIN_WINDOWS, Origin, Plan};
 pub use ridge::{Fit, Gram, STRENGTHS};
 pub use sizes::Sizes;
-pub use tally::{Candidate, Metric, Partner, Tally, Winner};
+pub use tally::{Candidate, MANY, Metric, Partner, Tally, Unit, Winner};

@@ -34,29 +34,62 @@ pub struct Candidate {
     pub partner: Option<Partner>,
     /// Mean over series and target columns of the mean squared error over scored windows and steps, scaled.
     pub mse: f64,
-    /// The same mean of the absolute errors, each in the mean absolute error of the seasonal naive forecast of one step in the
+    /// The mean over series and columns of the mean absolute error, each in that of the seasonal naive forecast of one season in the
     /// training rows.
     pub mase: f64,
+    /// The same of the roots of mean squared errors.
+    pub rmsse: f64,
 }
 
+/// So many series and columns are a sample, whose standard error means something.
+pub const MANY: usize = 20;
+
 /// The error that candidates are compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
+    /// [`Candidate::rmsse`].
+    Rmsse,
     /// [`Candidate::mase`].
-    #[default]
     Mase,
     /// [`Candidate::mse`].
     Mse,
 }
 
+/// The errors of the seasonal naive forecast in the training rows of a series' column, scaled: what its errors are divided by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Unit {
+    /// The mean absolute one, of MASE.
+    pub absolute: f64,
+    /// The root of the mean squared one, of RMSSE.
+    pub squared: f64,
+}
+
 impl Metric {
+    /// That of so many series and columns where none is asked for: of [`MANY`] MASE, by which forecasts of many series are compared; of
+    /// fewer RMSSE, which orders those of one column as the squared error does that networks minimise.
+    #[must_use]
+    pub const fn usual(columns: usize) -> Self {
+        if columns < MANY { Self::Rmsse } else { Self::Mase }
+    }
+
     /// The error of a candidate.
     #[must_use]
     pub fn of(self, candidate: &Candidate) -> f64 {
         match self {
+            Self::Rmsse => candidate.rmsse,
             Self::Mase => candidate.mase,
             Self::Mse => candidate.mse,
+        }
+    }
+
+    /// Its name in texts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rmsse => "RMSSE",
+            Self::Mase => "MASE",
+            Self::Mse => "MSE",
         }
     }
 }
@@ -64,7 +97,7 @@ impl Metric {
 /// What a tally finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Winner {
-    /// The candidate of the smallest error, of equal ones the simplest; but the ensemble, unless that is better by more than chance.
+    /// The candidate of the smallest error, of equal ones the simplest; but of many series the ensemble, unless that is better by more than chance.
     pub chosen: Candidate,
     /// The network of the smallest error on its own, if there is a network.
     pub network: Option<Candidate>,
@@ -87,8 +120,8 @@ pub struct Tally<'a> {
     ensemble: Option<HashMap<usize, Vec<f64>>>,
     /// What is known of the forecasts of each series and target column.
     priors: Vec<Prior>,
-    /// The scale of MASE of each of them.
-    units: Vec<f64>,
+    /// What the errors of each are divided by.
+    units: Vec<Unit>,
     metric: Metric,
     /// Of each partner: sum and number of values of each series and column.
     alone: Vec<Vec<Sum>>,
@@ -121,13 +154,13 @@ fn mean(errors: &[f64]) -> f64 {
 
 impl<'a> Tally<'a> {
     /// No windows yet, of these lengths of context and horizon. `priors` has what is known of the forecasts of each series and
-    /// target column `[series, targets]`, `units` their scales of MASE; `with_ensemble` says whether the ensemble is a partner.
+    /// target column `[series, targets]`, `units` what their errors are divided by; `with_ensemble` says whether the ensemble is a partner.
     #[must_use]
     pub fn new(
         dataset: &'a Dataset,
         (context, horizon): (usize, usize),
         (baselines, with_ensemble): (&[Baseline], bool),
-        (priors, units): (&[Prior], &[f64]),
+        (priors, units): (&[Prior], &[Unit]),
         metric: Metric,
     ) -> Self {
         let partners = baselines.len() + usize::from(with_ensemble);
@@ -235,6 +268,7 @@ impl<'a> Tally<'a> {
             partner: Some(partner),
             mse: mean(&self.errors(sums, Metric::Mse)),
             mase: mean(&self.errors(sums, Metric::Mase)),
+            rmsse: mean(&self.errors(sums, Metric::Rmsse)),
         });
         let alone: Vec<Candidate> = alone.collect();
         let better = self.least(&alone[..self.baselines.len()]).and_then(|b| b.partner);
@@ -245,6 +279,7 @@ impl<'a> Tally<'a> {
                 partner,
                 mse: mean(&self.errors(&ways[way], Metric::Mse)),
                 mase: mean(&self.errors(&ways[way], Metric::Mase)),
+                rmsse: mean(&self.errors(&ways[way], Metric::Rmsse)),
             })
         };
         let mixed = |p: &(usize, Partner)| p.1 == Partner::Ensemble || Some(p.1) == better;
@@ -266,14 +301,15 @@ impl<'a> Tally<'a> {
         Some(Winner { chosen: as_good.unwrap_or(best), network, baseline, ensemble })
     }
 
-    /// Whether one candidate's error is smaller than another's by more than the standard error of the mean of their differences over
-    /// series and columns; of one alone there is no such error, and the smaller one counts.
+    /// Whether one candidate's error is smaller than another's: of [`MANY`] series and columns by more than the standard error of
+    /// the mean of their differences.
     fn is_better_beyond_chance(&self, one: &Candidate, other: &Candidate) -> bool {
         let (one, other) = (self.errors_of(one), self.errors_of(other));
         let differences: Vec<f64> = one.iter().zip(&other).map(|(a, b)| b - a).collect();
         let (n, mean) = (differences.len() as f64, mean(&differences));
         let squares: f64 = differences.iter().map(|d| (d - mean).powi(2)).sum();
-        let standard_error = if n > 1.0 { (squares / (n - 1.0) / n).sqrt() } else { 0.0 };
+        let many = differences.len() >= MANY;
+        let standard_error = if many { (squares / (n - 1.0) / n).sqrt() } else { 0.0 };
         mean > standard_error
     }
 
@@ -293,9 +329,10 @@ impl<'a> Tally<'a> {
         let some = sums.iter().zip(&self.priors).any(|(sum, prior)| sum.values > 0 && !prior.constant);
         let all = sums.iter().zip(&self.priors).zip(&self.units);
         let counted = all.filter(|((sum, prior), _)| sum.values > 0 && !(some && prior.constant));
-        let error = |((sum, _), unit): ((&Sum, &Prior), &f64)| match metric {
+        let error = |((sum, _), unit): ((&Sum, &Prior), &Unit)| match metric {
             Metric::Mse => sum.squares / sum.values as f64,
-            Metric::Mase => sum.absolutes / sum.values as f64 / unit,
+            Metric::Mase => sum.absolutes / sum.values as f64 / unit.absolute,
+            Metric::Rmsse => (sum.squares / sum.values as f64).sqrt() / unit.squared,
         };
         counted.map(error).collect()
     }
@@ -310,6 +347,8 @@ impl<'a> Tally<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ONE: Unit = Unit { absolute: 1.0, squared: 1.0 };
 
     /// One series of one column, and its origins with two rows of history.
     fn dataset(values: &[f32]) -> (Dataset, Vec<Origin>) {
@@ -327,7 +366,7 @@ mod tests {
             &dataset,
             (2, 2),
             (&[Baseline::LastValue, seasonal], false),
-            (&[Prior::default()], &[1.0]),
+            (&[Prior::default()], &[ONE]),
             Metric::Mse,
         );
         tally.score_partners(&origins, &[]);
@@ -354,7 +393,7 @@ mod tests {
         let (dataset, origins) = dataset(&[0.0, 0.0, 0.0, 0.0]);
         let floor = Prior { lowest: 0.0, ..Prior::default() };
         let mut tally =
-            Tally::new(&dataset, (2, 2), (&[Baseline::LastValue], false), (&[floor], &[1.0]), Metric::Mse);
+            Tally::new(&dataset, (2, 2), (&[Baseline::LastValue], false), (&[floor], &[ONE]), Metric::Mse);
         tally.score_partners(&origins, &[]);
         tally.score_network(0, &origins, &[f64::INFINITY, 0.0]);
         tally.score_network(1, &origins, &[-5.0, -5.0]);
@@ -366,7 +405,7 @@ mod tests {
         // Of equal errors the baseline's.
         assert_eq!(tally.winner().expect("windows").chosen.network, None);
         assert_eq!(
-            Tally::new(&dataset, (2, 2), (&[Baseline::LastValue], false), (&[floor], &[1.0]), Metric::Mse)
+            Tally::new(&dataset, (2, 2), (&[Baseline::LastValue], false), (&[floor], &[ONE]), Metric::Mse)
                 .winner(),
             None
         );
@@ -386,7 +425,7 @@ mod tests {
         let constant = Prior { constant: true, ..Prior::default() };
         let priors = [Prior::default(), Prior::default(), constant];
         let mut tally =
-            Tally::new(&dataset, (1, 1), (&[Baseline::LastValue], false), (&priors, &[1.0; 3]), Metric::Mse);
+            Tally::new(&dataset, (1, 1), (&[Baseline::LastValue], false), (&priors, &[ONE; 3]), Metric::Mse);
         tally.score_partners(&origins, &[]);
         // Right in the first series, off by 1 in each window of the second, and by 100 in the third, which keeps its value.
         let predictions = [vec![2.0], vec![1.0; 4], vec![103.0; 4]].concat();

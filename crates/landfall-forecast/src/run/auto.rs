@@ -32,6 +32,9 @@ impl Settings {
         let sizes = Sizes::new(panel, split, period, horizon, (s.context, self.reads_columns_alone()))?;
         s.context = Some(sizes.context);
         if !sizes.tested && self.has_point_forecasts() {
+            if s.model.is_some() || s.candidates.is_some() {
+                s.ensemble = Some(Members::None);
+            }
             (s.model, s.candidates) = (Some(ModelKind::Nlinear), None);
         }
         if s.network_kind() == ModelKind::Patchtst {
@@ -243,7 +246,9 @@ impl Resolved {
     /// ensemble has so many rows.
     pub(super) fn members(&self) -> Members {
         let s = &self.settings;
-        let open = s.model.is_none() && s.candidates.is_none() && self.training.loss.levels().is_empty();
+        // Without a window that tests the recipe itself sets the model.
+        let asked = s.model.is_some() && !self.untested || s.candidates.is_some();
+        let open = !asked && self.training.loss.levels().is_empty();
         let members = s.ensemble.unwrap_or_default();
         let open = open && self.is_default_recipe() && self.network.horizon() <= Ensemble::most_rows(members);
         if open { members } else { Members::None }

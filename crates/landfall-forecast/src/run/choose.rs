@@ -9,7 +9,7 @@ use super::resolve::Resolved;
 use super::{RunError, RunFolder};
 use crate::checkpoint::{load_weights, write_weights};
 use crate::choice::linear::{Linear, origins};
-use crate::choice::{Candidate, Fit, Fold, Metric, Origin, Partner, Plan, STRENGTHS, Tally, Winner};
+use crate::choice::{Candidate, Fit, Fold, Metric, Origin, Partner, Plan, STRENGTHS, Tally, Unit, Winner};
 use crate::data::{Baseline, Member, Prior, Segment, WindowedPanel, seasonal_scale};
 use crate::models::ModelKind;
 use crate::pretrained::Pretrained;
@@ -31,8 +31,20 @@ pub struct Scored {
     pub ridge: Option<f64>,
     /// Mean squared error, scaled.
     pub mse: f64,
-    /// Mean absolute error in that of the seasonal naive forecast of one step in the training rows.
+    /// Mean absolute error in that of the seasonal naive forecast in the training rows.
     pub mase: f64,
+    /// Root of the mean squared error in that of the seasonal naive forecast in the training rows.
+    pub rmsse: f64,
+}
+
+impl Scored {
+    fn error(&self, metric: Metric) -> f64 {
+        match metric {
+            Metric::Rmsse => self.rmsse,
+            Metric::Mase => self.mase,
+            Metric::Mse => self.mse,
+        }
+    }
 }
 
 /// What was chosen, and from what: the run directory's `choice.json`.
@@ -68,10 +80,7 @@ impl Choice {
     /// The error of a candidate that the choice is by.
     #[must_use]
     pub fn error(&self, of: &Scored) -> f64 {
-        match self.metric {
-            Metric::Mase => of.mase,
-            Metric::Mse => of.mse,
-        }
+        of.error(self.metric)
     }
 
     /// Whether the ensemble alone was chosen.
@@ -118,7 +127,7 @@ pub fn choose(
     let baselines = &baselines[..if resolved.period > 1 && plan.seasonal { 2 } else { 1 }];
     let sizes = (resolved.network.context(), horizon);
     let ensemble = EnsembleChoice::of(resolved, panel);
-    let metric = resolved.settings.metric.unwrap_or_default();
+    let metric = resolved.settings.metric.unwrap_or(Metric::usual(priors.len()));
     let units = units(panel, resolved.period);
     let mut tally = Tally::new(dataset, sizes, (baselines, ensemble.takes_part()), (&priors, &units), metric);
     let every = (plan.scored() * horizon).div_ceil(VALUES).max(1).max(ensemble.stride(panel, plan));
@@ -162,7 +171,8 @@ pub fn choose(
     let mut winner = tally.winner().unwrap_or_else(|| untested(panel, seasonal, ensemble.takes_part()));
     if !resolved.training.loss.levels().is_empty() {
         // A baseline has no quantiles: it is a network, though none could be scored.
-        let trained = Candidate { network: Some(0), partner: None, mse: f64::NAN, mase: f64::NAN };
+        let trained =
+            Candidate { network: Some(0), partner: None, mse: f64::NAN, mase: f64::NAN, rmsse: f64::NAN };
         winner.chosen = winner.network.unwrap_or(trained);
     }
     let kept = winner.chosen.network.or_else(|| winner.network.and_then(|n| n.network));
@@ -206,18 +216,24 @@ pub fn choose(
     Ok(Some(described(&winner, &tally, &networks, forecaster, (plan, ensemble.left_out, metric))))
 }
 
-/// The scale of MASE of each series and target column, in the series' scale.
-fn units(panel: &WindowedPanel, period: usize) -> Vec<f64> {
-    let of = |m: &Member| -> Vec<f64> {
-        let training =
-            |values: &'_ Vec<f64>| values.get(m.segments.rows(Segment::Train)).unwrap_or_default().to_vec();
-        let scaled = |(values, std): (&Vec<f64>, &f64)| {
-            let training = training(values);
-            let scale = seasonal_scale(&training, period).or_else(|| seasonal_scale(&training, 1));
-            // A column that never changed is measured in its scale.
-            scale.map_or(1.0, |scale| scale / std)
+/// What errors of each series and target column are divided by, in the series' scale: of a column without a season that of one row,
+/// of one that never changed 1.
+fn units(panel: &WindowedPanel, period: usize) -> Vec<Unit> {
+    let of = |m: &Member| -> Vec<Unit> {
+        let unit = |(values, std): (&Vec<f64>, &f64)| {
+            let training = values.get(m.segments.rows(Segment::Train)).unwrap_or_default();
+            let apart = |period: usize| {
+                let absolute = seasonal_scale(training, period)?;
+                let pairs = || training.iter().zip(&training[period..]);
+                let squares: f64 = pairs().map(|(before, y)| (y - before).powi(2)).sum();
+                let squared = (squares / pairs().count() as f64).sqrt();
+                Some(Unit { absolute: absolute / std, squared: squared / std })
+            };
+            let finite = |unit: &Unit| unit.absolute > 0.0 && unit.squared.is_finite();
+            let found = apart(period).or_else(|| apart(1)).filter(finite);
+            found.unwrap_or(Unit { absolute: 1.0, squared: 1.0 })
         };
-        m.series.values().iter().zip(m.scaler.std()).take(panel.targets()).map(scaled).collect()
+        m.series.values().iter().zip(m.scaler.std()).take(panel.targets()).map(unit).collect()
     };
     panel.members().iter().flat_map(of).collect()
 }
@@ -230,7 +246,13 @@ fn untested(panel: &WindowedPanel, seasonal: Baseline, with_ensemble: bool) -> W
         2.. if 2 * with_season > panel.members().len() => seasonal,
         _ => Baseline::LastValue,
     };
-    let alone = |partner| Candidate { network: None, partner: Some(partner), mse: f64::NAN, mase: f64::NAN };
+    let alone = |partner| Candidate {
+        network: None,
+        partner: Some(partner),
+        mse: f64::NAN,
+        mase: f64::NAN,
+        rmsse: f64::NAN,
+    };
     let (baseline, ensemble) = (alone(Partner::Baseline(baseline)), alone(Partner::Ensemble));
     let chosen = if with_ensemble { ensemble } else { baseline };
     Winner { chosen, network: None, baseline, ensemble: with_ensemble.then_some(ensemble) }
@@ -376,9 +398,9 @@ fn described(
         let kind = network.map_or(ModelKind::Patchtst, |n| n.kind);
         let ridge = network.and_then(|n| n.linear.map(|(_, strength)| strength));
         let name = Forecaster::new(c, kind, ridge, Vec::new()).name();
-        Scored { name, ridge, mse: c.mse, mase: c.mase }
+        Scored { name, ridge, mse: c.mse, mase: c.mase, rmsse: c.rmsse }
     };
-    let error = |c: &Scored| if metric == Metric::Mse { c.mse } else { c.mase };
+    let error = |c: &Scored| c.error(metric);
     let mut candidates: Vec<Scored> = Vec::new();
     for one in tally.candidates().iter().map(scored) {
         match candidates.iter_mut().find(|c| c.name == one.name) {

@@ -231,6 +231,8 @@ mod tests {
             network,
             partner: baseline.map(Partner::Baseline),
             mse: 0.0,
+            mase: 0.0,
+            rmsse: 0.0,
         };
         let forecast = |chosen: &Candidate| {
             let f = Forecaster::new(chosen, ModelKind::Nlinear, Some(0.1), Vec::new());

@@ -58,9 +58,9 @@ impl Run {
     /// What the ensemble forecasts of the target columns of each series; nothing where it takes no part.
     pub(super) fn ensemble_ahead(&self, series: &[&Series], only: bool) -> Result<Vec<Vec<Ahead>>, RunError> {
         let mut all = vec![Vec::new(); series.len()];
-        let Some((forecaster, models)) = self.forecaster().and_then(|f| Some((f, f.models.as_deref()?)))
-        else {
-            return Ok(all);
+        let Some(forecaster) = self.forecaster() else { return Ok(all) };
+        let Some(models) = forecaster.models.as_deref() else {
+            return if forecaster.ensemble { Err(RunError::NoModels) } else { Ok(all) };
         };
         let scalers = self.need_scalers()?;
         let takes_part = |s: &Series| {

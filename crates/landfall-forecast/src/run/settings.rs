@@ -78,7 +78,8 @@ settings! {
     /// The default recipe's ensemble, which competes with the networks: all (the pretrained network, ETS and dynamic Theta),
     /// statistical (without the pretrained network) or none [default: all].
     ensemble: Members => Facts::named(Model);
-    /// The error that the default recipe chooses by, in which each series counts alike: mase or mse [default: mase].
+    /// The error that the default recipe chooses by, in which each series counts alike: rmsse, mase or mse [default: mase for 20 series and columns or more,
+    /// else rmsse].
     metric: Metric => Facts::named(Model);
     /// Lookback window: rows that a forecast is made from.
     context: usize => Facts::of(Model, "L").size().shapes();

@@ -157,6 +157,9 @@ impl HalfWidths {
 
     /// Adds the intervals of a forecast's own spread.
     fn add_spread(&self, forecast: &mut Forecast) {
+        if forecast.spread.iter().any(Vec::is_empty) {
+            return;
+        }
         let bounds = |(column, spread): (usize, &Vec<Quantiles>)| {
             let lowest = self.lowest.get(column).copied().unwrap_or(f64::NEG_INFINITY);
             let values = &forecast.values[column];

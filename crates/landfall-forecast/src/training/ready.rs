@@ -190,11 +190,9 @@ impl Ready {
             load(&mut resolved, panel, world)?;
         let OnDevice { made: mut session, device, reason: chosen } = placed;
         if let (Comparison::Series(panel), Some(levels)) = (&comparison, &resolved.settings.interval) {
-            let found = enough_for(levels, panel, plan.as_ref());
-            match found {
-                // The ensemble has intervals of its own.
-                Err(RunError::TooFewErrors { .. }) if resolved.has_ensemble() => {}
-                found => notes.extend(found?.map(Text::from)),
+            // The ensemble has intervals of its own.
+            if !resolved.has_ensemble() {
+                notes.extend(enough_for(levels, panel, plan.as_ref())?.map(Text::from));
             }
         }
         if tuned {

@@ -1,7 +1,7 @@
 //! What is to be known first of the results of a run.
 
 use super::begun::Finished;
-use crate::choice::{MIN_WINDOWS, Metric};
+use crate::choice::MIN_WINDOWS;
 use crate::data::{Segment, Setting};
 use crate::report::digits;
 use crate::run::{Choice, Scored};
@@ -105,8 +105,7 @@ fn chosen_lines(c: &Choice) -> Vec<String> {
     let others = network.into_iter().chain(&c.ensemble).chain([&c.baseline]);
     let others = others.filter(|one| one.name != c.winner.name);
     let parts: Vec<String> = std::iter::once(&c.winner).chain(others).map(scored).collect();
-    let metric = if c.metric == Metric::Mse { "MSE" } else { "MASE" };
-    lines.push(format!("{metric} there: {}.", parts.join(", ")));
+    lines.push(format!("{} there: {}.", c.metric.name(), parts.join(", ")));
     lines.extend(c.left_out.iter().map(|why| format!("{}{}.", &why[..1].to_uppercase(), &why[1..])));
     let better = c.candidates.iter().any(|one| c.error(one) < c.error(&c.winner));
     if better && c.is_ensemble() {

@@ -196,7 +196,7 @@ fn chosen(run: &Run) -> Option<String> {
     let windows = choice["windows"].as_u64()?;
     let name = match metric {
         "mse" => format!("MSE ({})", run.resolved().units()),
-        _ => "MASE".to_owned(),
+        other => other.to_uppercase(),
     };
     Some(format!("{how}, {windows} windows; {name}: {}{why}", scored.join(", ")))
 }

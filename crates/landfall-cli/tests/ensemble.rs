@@ -1,0 +1,113 @@
+//! The ensemble of the default recipe: who forecasts, from which rows, and with which intervals.
+
+mod program;
+
+use program::Folder;
+use serde_json::Value;
+
+/// The month of a row, from 2000 on.
+fn month(row: usize) -> String {
+    format!("{}-{:02}-01", 2000 + row / 12, row % 12 + 1)
+}
+
+/// A trend with a yearly season, of a series.
+fn value(series: usize, row: usize) -> f64 {
+    const SEASON: [f64; 12] = [8.0, -3.0, 0.0, 5.0, -9.0, 2.0, 4.0, -6.0, 1.0, 7.0, -4.0, -5.0];
+    let noise = ((row * 37 + series * 101) % 23) as f64 / 23.0 - 0.5;
+    100.0 + 20.0 * series as f64 + 0.4 * row as f64 + SEASON[(row + series) % 12] + 2.0 * noise
+}
+
+/// Monthly series in long form, each of its rows from a first one on.
+fn monthly(series: &[(usize, std::ops::Range<usize>)]) -> String {
+    let mut text = "id,ds,y\n".to_owned();
+    for (number, rows) in series {
+        for row in rows.clone() {
+            text += &format!("s{number},{},{}\n", month(row), value(*number, row));
+        }
+    }
+    text
+}
+
+const TRAIN: &str = "--series-id id --columns y --max-steps 4 --device cpu --threads 2";
+
+/// Cells of the rows of a series.
+fn cells(text: &str, series: &str) -> Vec<Vec<f64>> {
+    let own = text.lines().filter(|line| line.starts_with(&format!("{series},")));
+    own.map(|line| line.split(',').skip(2).map(|cell| cell.parse().expect("a number")).collect()).collect()
+}
+
+#[test]
+fn every_series_has_a_forecast_and_intervals_and_later_rows_are_followed() {
+    let f = Folder::new();
+    // Two that are long enough for windows, and two that are not.
+    f.write("d.csv", monthly(&[(0, 0..72), (1, 0..60), (2, 50..72), (3, 69..72)]));
+    f.runs(&format!("train --data d.csv {TRAIN} --horizon 6 --out run"));
+    let choice: Value = serde_json::from_str(&f.read("run/choice.json")).expect("JSON");
+    let names: Vec<&str> =
+        choice["candidates"].as_array().expect("a list").iter().filter_map(|c| c["name"].as_str()).collect();
+    assert!(names.contains(&"ensemble") && names.contains(&"mean of nlinear and ensemble"), "{names:?}");
+    assert_eq!(choice["metric"], "rmsse");
+    let config = f.read("run/config.toml");
+    assert!(config.contains("\nensemble = true\n"), "{config}");
+    // 99 % needs more windows than a series has: the ensemble's own spread takes their place.
+    let ran = f.runs("forecast run --interval 80,99");
+    assert!(ran.err.contains("the intervals are those of the ensemble's members"), "{}", ran.err);
+    for (series, number, from) in [("s0", 0, 72), ("s1", 1, 60), ("s2", 2, 72), ("s3", 3, 72)] {
+        let rows = cells(&ran.out, series);
+        assert_eq!(rows.len(), 6, "{}", ran.out);
+        for (step, row) in rows.iter().enumerate() {
+            let [y, low80, high80, low99, high99] = row[..] else { panic!("{row:?}") };
+            assert!(low99 < low80 && low80 < y && y < high80 && high80 < high99, "{row:?}");
+            // Three rows show no season.
+            let far = if number == 3 { 30.0 } else { 6.0 };
+            assert!((y - value(number, from + step)).abs() < far, "{series} {step}: {y}");
+        }
+    }
+    // The season keeps its phase in a file that begins later and ends later.
+    f.write("later.csv", monthly(&[(0, 31..77), (1, 0..65)]));
+    let ran = f.runs("forecast run --data later.csv --no-interval");
+    for (series, number, from) in [("s0", 0, 77), ("s1", 1, 65)] {
+        for (step, row) in cells(&ran.out, series).iter().enumerate() {
+            assert!((row[0] - value(number, from + step)).abs() < 6.0, "{series} {step}: {}", row[0]);
+        }
+    }
+    let ran = f.run("export run --onnx m.onnx");
+    let why = "forecasts by its ensemble, whose statistical models have no form in ONNX; train it with --ensemble none";
+    assert!(ran.code != Some(0) && ran.err.contains(why), "{}", ran.err);
+}
+
+#[test]
+fn its_members_are_a_setting_and_its_file_is_needed() {
+    let f = Folder::new();
+    f.write("d.csv", monthly(&[(0, 0..72), (1, 0..72)]));
+    f.runs(&format!("train --data d.csv {TRAIN} --horizon 6 --ensemble none --out without"));
+    assert!(
+        !f.path().join("without/ensemble.json").exists()
+            && !f.read("without/choice.json").contains("ensemble")
+    );
+    f.runs(&format!("train --data d.csv {TRAIN} --horizon 6 --model nlinear --out asked"));
+    assert!(!f.read("asked/choice.json").contains("ensemble"));
+    for members in ["all", "statistical"] {
+        f.runs(&format!("train --data d.csv {TRAIN} --horizon 6 --ensemble {members} --out {members}"));
+        let models = f.read(&format!("{members}/ensemble.json"));
+        assert!(models.starts_with(&format!("{{\"members\":\"{members}\",\"season\":12,")), "{models:.60}");
+    }
+    let [all, statistical] = ["all", "statistical"].map(|run| f.runs(&format!("forecast {run}")).out);
+    assert_ne!(all, statistical);
+    std::fs::remove_file(f.path().join("all/ensemble.json")).expect("a file");
+    let ran = f.run("forecast all");
+    assert!(ran.code != Some(0) && ran.err.contains("ensemble.json is not in its directory"), "{}", ran.err);
+}
+
+#[test]
+fn a_history_without_a_test_is_forecast_by_it() {
+    let f = Folder::new();
+    f.write("d.csv", monthly(&[(0, 0..15), (1, 0..9)]));
+    let ran = f.runs(&format!("train --data d.csv {TRAIN} --horizon 12 --interval 80 --out run"));
+    assert!(ran.err.contains("the forecast is the ensemble's"), "{}", ran.err);
+    let ran = f.runs("forecast run --interval 80");
+    for series in ["s0", "s1"] {
+        let rows = cells(&ran.out, series);
+        assert!(rows.len() == 12 && rows.iter().all(|row| row[1] < row[0] && row[0] < row[2]), "{}", ran.out);
+    }
+}
