@@ -89,7 +89,8 @@ def main():
                 sys.exit(f"{of.name}: {len(missing)} of {len(of.series)} series have no forecast, as {missing[0]}")
             found = score(of, values, intervals)
             errors.extend(np.concatenate([smape(s.test, values[s.name]) for s in of.series]))
-            row = {"set": of.name, "seed": options.seed, **found, "cpu_s": seconds, "max_mib": memory}
+            what = "pretrained" if options.zero_shot else " ".join(["default", *options.extra])
+            row = {"set": of.name, "what": what, "seed": options.seed, **found, "cpu_s": seconds, "max_mib": memory}
             rows.append({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()})
             print("  ".join(f"{k} {v}" for k, v in rows[-1].items()), flush=True)
         print(f"seed {options.seed}: sMAPE over all {len(errors)} forecasts {np.mean(errors):.3f}", flush=True)

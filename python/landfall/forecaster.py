@@ -34,10 +34,10 @@ class Forecaster:
     and `y`. A frame without the column `unique_id` holds one series. Dates are dates, timestamps or integers.
 
     Args:
-        model: `auto` (trains a PatchTST and fits linear models), `patchtst`, `tsmixer`, `tide`, `nbeats`, `dlinear`, `nlinear`, or
-            `zero-shot`, a pretrained model that trains nothing.
+        model: `auto`, `patchtst`, `tsmixer`, `tide`, `nbeats`, `dlinear`, `nlinear`, or `zero-shot`, a pretrained model that trains
+            nothing. `auto` has an ensemble of the latter and statistical models, trains a PatchTST and fits linear models.
             The forecast is that of what validates best: the model, its mean with a baseline, or a baseline alone, of which
-            a `BaselineWarning` tells; `scores["forecaster"]` names it. `dlinear` and `nlinear` are fitted by ridge
+            a `BaselineWarning` tells; of `auto` the ensemble too; `scores["forecaster"]` names it. `dlinear` and `nlinear` are fitted by ridge
             regression, without `max_steps`, `epochs`, `lr` and `seed`, unless `quantiles` or another `loss` than `mse` are
             asked for. A paper's recipe is chosen by `preset` instead.
         horizon: Rows to forecast; by default a season of the data.

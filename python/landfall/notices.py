@@ -23,10 +23,12 @@ _OF_STEPS = ("epochs", "max_steps", "lr", "seed")
 def of_results(told: Mapping[str, Any], alias: str, settings: Mapping[str, Any]) -> None:
     """Warns of what is to be known first of the results of a run."""
     chosen = told.get("forecaster")
-    if chosen is not None and chosen["share"] == 0.0:
+    # The ensemble is no baseline.
+    with_baseline = chosen is not None and not chosen.get("ensemble")
+    if with_baseline and chosen["share"] == 0.0:
         baseline = f"The forecasts named `{alias}` are those of a baseline, {told['winner']}."
         warn(" ".join([baseline, told["unbeaten"] or ""]).strip(), BaselineWarning)
-    elif chosen is not None and chosen["share"] < 1.0:
+    elif with_baseline and chosen["share"] < 1.0:
         mean = f"The forecasts named `{alias}` are the {told['winner']}."
         warn(" ".join([mean, told["unbeaten"] or ""]).strip(), BaselineWarning)
     elif told["unbeaten"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import datetime
 import multiprocessing
 import os
 import pickle
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -322,3 +324,27 @@ def test_a_pickle_writes_into_its_own_folder_alone(frame, tmp_path, name):
     state["files"][name] = b"evil"
     with pytest.raises(errors.FileError, match="is no file of a run"):
         Forecaster.__new__(Forecaster).__setstate__(state)
+
+
+def test_by_default_an_ensemble_competes_and_is_no_baseline(library, tmp_path):
+    season = [8.0, -3.0, 0.0, 5.0, -9.0, 2.0, 4.0, -6.0, 1.0, 7.0, -4.0, -5.0]
+    names, dates, levels = [], [], []
+    for name, rows in (("a", 72), ("b", 72), ("short", 5)):
+        for row in range(72 - rows, 72):
+            names.append(name)
+            dates.append(datetime.datetime(2000 + row // 12, row % 12 + 1, 1))
+            levels.append(100.0 + 0.5 * row + season[row % 12] + (row * 37 % 23) / 23.0)
+    frame = make(library, {"unique_id": names, "ds": dates, "y": levels})
+    forecaster = Forecaster(horizon=6, max_steps=4, device="cpu", folder=tmp_path / "run")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", landfall.BaselineWarning)
+        warnings.simplefilter("ignore", landfall.DataWarning)
+        forecaster.fit(frame)
+    assert "ensemble" in forecaster.scores["forecaster"]
+    assert (tmp_path / "run" / "ensemble.json").exists()
+    predicted = forecaster.predict(level=[80])
+    low, y, high = (values(predicted, column) for column in ("auto-lo-80", "auto", "auto-hi-80"))
+    assert len(y) == 18 and all(a < b < c for a, b, c in zip(low, y, high))
+    assert values(Forecaster.load(tmp_path / "run").predict(), "auto") == y
+    without = Forecaster(horizon=6, max_steps=4, device="cpu", ensemble="none").fit(frame)
+    assert "ensemble" not in without.scores["forecaster"]

@@ -1,6 +1,7 @@
 //! What is to be known first of the results of a run.
 
 use super::begun::Finished;
+use super::choice::Chosen;
 use crate::choice::MIN_WINDOWS;
 use crate::data::{Segment, Setting};
 use crate::report::digits;
@@ -56,7 +57,8 @@ impl Finished {
         let better = last.baselines.iter().min_by(|a, b| a.mse.total_cmp(&b.mse));
         let s = better.filter(|s| last.mse >= s.mse)?;
         let baseline = &s.name;
-        let what = if self.chosen.as_ref().is_some_and(|c| c.choice.forecaster.share == 0.0) {
+        let alone = |c: &Chosen| c.choice.forecaster.share == 0.0 && !c.choice.forecaster.ensemble;
+        let what = if self.chosen.as_ref().is_some_and(alone) {
             "No network was better than a baseline on the validation data".to_owned()
         } else {
             format!(
