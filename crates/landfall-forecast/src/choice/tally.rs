@@ -97,7 +97,8 @@ impl Metric {
 /// What a tally finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Winner {
-    /// The candidate of the smallest error, of equal ones the simplest; but of many series the ensemble, unless that is better by more than chance.
+    /// The candidate of the smallest error, of equal ones the simplest; of [`MANY`] series and columns one with the ensemble, and
+    /// that alone unless the mean with a network is better by more than chance.
     pub chosen: Candidate,
     /// The network of the smallest error on its own, if there is a network.
     pub network: Option<Candidate>,
@@ -291,8 +292,13 @@ impl<'a> Tally<'a> {
     #[must_use]
     pub fn winner(&self) -> Option<Winner> {
         let all = self.candidates();
+        let with_ensemble = |c: &&Candidate| c.partner == Some(Partner::Ensemble);
+        // The errors of many short series before their last rows say more of those years than of the next: the ensemble always takes
+        // part in their forecast.
+        let many = all.iter().find(with_ensemble).is_some_and(|c| self.errors_of(c).len() >= MANY);
+        let open: Vec<Candidate> = all.iter().filter(|c| !many || with_ensemble(c)).copied().collect();
         let of = |keep: fn(&Candidate) -> bool| all.iter().copied().filter(keep).collect::<Vec<_>>();
-        let best = self.least(&all).filter(|c| self.metric.of(c).is_finite())?;
+        let best = self.least(&open).filter(|c| self.metric.of(c).is_finite())?;
         let network = self.least(&of(|c| c.network.is_some() && c.partner.is_none()));
         let naive = |c: &Candidate| c.network.is_none() && c.partner != Some(Partner::Ensemble);
         let baseline = self.least(&of(naive))?;
@@ -301,8 +307,8 @@ impl<'a> Tally<'a> {
         Some(Winner { chosen: as_good.unwrap_or(best), network, baseline, ensemble })
     }
 
-    /// Whether one candidate's error is smaller than another's: of [`MANY`] series and columns by more than the standard error of
-    /// the mean of their differences.
+    /// Whether one candidate's error is smaller than another's: of [`MANY`] series and columns by more than two standard errors of the
+    /// mean of their differences.
     fn is_better_beyond_chance(&self, one: &Candidate, other: &Candidate) -> bool {
         let (one, other) = (self.errors_of(one), self.errors_of(other));
         let differences: Vec<f64> = one.iter().zip(&other).map(|(a, b)| b - a).collect();
@@ -310,7 +316,7 @@ impl<'a> Tally<'a> {
         let squares: f64 = differences.iter().map(|d| (d - mean).powi(2)).sum();
         let many = differences.len() >= MANY;
         let standard_error = if many { (squares / (n - 1.0) / n).sqrt() } else { 0.0 };
-        mean > standard_error
+        mean > 2.0 * standard_error
     }
 
     /// The errors of a candidate in the series and columns that count.

@@ -87,10 +87,7 @@ pub enum RunError {
     Pretrained(#[from] PretrainedError),
     #[error(transparent)]
     Data(#[from] DataError),
-    #[error(
-        "the run forecasts by its ensemble, and {} is not in its directory; train it again",
-        super::ensembles::ENSEMBLE
-    )]
+    #[error("the run forecasts by its ensemble, and ensemble.json is not in its directory; train it again")]
     NoModels,
     #[error(transparent)]
     Ensemble(#[from] EnsembleError),
