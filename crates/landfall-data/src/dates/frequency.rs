@@ -421,6 +421,28 @@ mod tests {
         texts.iter().map(|t| form.read(t).expect(t).local).collect()
     }
 
+    #[test]
+    fn steps_lead_to_the_dates_that_follow() {
+        let last = dates(&["2024-02-27 12:00:00.000"])[0];
+        let monthly = |months, day| Frequency::Monthly { months, day: MonthDay::Day(day) };
+        let all = [
+            Frequency::Regular { step: TimeDelta::hours(7) },
+            Frequency::Weekly { weeks: 2, weekday: Weekday::Tue },
+            Frequency::BusinessDays,
+            monthly(1, 27),
+            monthly(3, 31),
+            monthly(12, 1),
+        ];
+        for frequency in all {
+            for (i, date) in frequency.future(last, 40).expect("dates").into_iter().enumerate() {
+                let steps = i as i64 + 1;
+                assert_eq!(frequency.steps(last, date), Some(steps), "{frequency:?} to {date}");
+                assert_eq!(frequency.steps(date, last), Some(-steps), "{frequency:?} from {date}");
+            }
+        }
+        assert_eq!(Frequency::Unknown.steps(last, last), None);
+    }
+
     /// Detects, then continues, and expects the last `n` dates again.
     fn continues(texts: &[&str], n: usize, name: &str) {
         let all = dates(texts);

@@ -440,4 +440,38 @@ mod tests {
         // Last value: 4, 0. The network: 0, 1. Over the five windows it would be 4 / 5 against 4 / 5.
         assert_eq!([found[0], found[2]], [2.0, 0.5]);
     }
+
+    /// Series of one column and four rows, the last two forecast by the ensemble with an error of 1 each and by a network with errors of
+    /// `network`, of which the mean of both has half: what wins.
+    fn winner_of(network: &[f64]) -> Candidate {
+        let series = network.len();
+        let mut dataset = Dataset::blank(1, 2, 2, 4 * series - 3);
+        // The last value is 3, the truth 1, and the ensemble says 2.
+        dataset.values = [3.0, 3.0, 1.0, 1.0].repeat(series);
+        dataset.series = series;
+        let priors = vec![Prior::default(); series];
+        let baselines = (&[Baseline::LastValue][..], true);
+        let mut tally = Tally::new(&dataset, (2, 2), baselines, (&priors, &vec![ONE; series]), Metric::Mase);
+        let origins: Vec<Origin> =
+            (0..series).map(|series| Origin { series, begin: 4 * series, at: 4 * series + 2 }).collect();
+        tally.score_partners(&origins, &vec![2.0; 2 * series]);
+        let predictions: Vec<f64> = network.iter().flat_map(|error| [1.0 + error; 2]).collect();
+        tally.score_network(0, &origins, &predictions);
+        tally.winner().expect("windows").chosen
+    }
+
+    #[test]
+    fn the_ensemble_of_many_series_stays_unless_a_mean_with_it_is_better_beyond_chance() {
+        let alone = |c: Candidate| (c.network, c.partner) == (None, Some(Partner::Ensemble));
+        // The mean's errors differ from the ensemble's by 0 on average.
+        let chance: Vec<f64> = (0..MANY).map(|i| if i % 2 == 0 { 0.8 } else { 1.1 }).collect();
+        assert!(alone(winner_of(&chance)));
+        // By a quarter in each series, though the network alone is better still.
+        let better: Vec<f64> = (0..MANY).map(|i| if i % 2 == 0 { 0.4 } else { 0.6 }).collect();
+        let chosen = winner_of(&better);
+        assert_eq!((chosen.network, chosen.partner), (Some(0), Some(Partner::Ensemble)));
+        // Of fewer the smallest error wins.
+        assert_eq!(winner_of(&better[1..]).partner, None);
+        assert_eq!(winner_of(&vec![0.99; MANY - 1]).partner, None);
+    }
 }
