@@ -472,6 +472,6 @@ mod tests {
         assert_eq!((chosen.network, chosen.partner), (Some(0), Some(Partner::Ensemble)));
         // Of fewer the smallest error wins.
         assert_eq!(winner_of(&better[1..]).partner, None);
-        assert_eq!(winner_of(&vec![0.99; MANY - 1]).partner, None);
+        assert_eq!(winner_of(&[0.99; MANY - 1]).partner, None);
     }
 }

@@ -89,7 +89,7 @@ pub(super) fn around(forecast: &[f64], half: &[f64], (lowest, std): (f64, f64)) 
     [pairs().map(|(f, half)| bound(*f, -half)).collect(), pairs().map(|(f, half)| bound(*f, *half)).collect()]
 }
 
-/// Half the widths of the intervals of forecasts beyond the end of series: of [`Run::half_widths`].
+/// Half the widths of the intervals of forecasts beyond the end of series: of [`Run::half_widths`](super::Run::half_widths).
 #[derive(Debug, Clone, PartialEq)]
 pub struct HalfWidths {
     pub(super) levels: Vec<f64>,
