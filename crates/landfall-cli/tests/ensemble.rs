@@ -63,6 +63,10 @@ fn every_series_has_a_forecast_and_intervals_and_later_rows_are_followed() {
             assert!((y - value(number, from + step)).abs() < far, "{series} {step}: {y}");
         }
     }
+    // Past windows have no such intervals, and are scored without them.
+    f.runs("evaluate run --interval 99 --predictions p.csv");
+    assert!(!f.read("p.csv").contains("-lo-99"), "{:.100}", f.read("p.csv"));
+    f.runs("report run --interval 99");
     // The season keeps its phase in a file that begins later and ends later.
     f.write("later.csv", monthly(&[(0, 31..77), (1, 0..65)]));
     let ran = f.runs("forecast run --data later.csv --no-interval");

@@ -126,8 +126,13 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         test.add_to(&mut record, &mut session, run.forecaster()).map_err(CliError::during)?;
     }
     let mut intervals = None;
-    if let (Some(panel), false) = (&panel, levels.is_empty()) {
-        let made = run.intervals(&mut session, panel, &levels).map_err(CliError::during)?;
+    let made = match &panel {
+        Some(panel) if !levels.is_empty() => {
+            run.intervals(&mut session, panel, &levels).map_err(CliError::during)?
+        }
+        Some(_) | None => None,
+    };
+    if let (Some(panel), Some(made)) = (&panel, made) {
         let mut source = run_source(&mut session, panel, run.forecaster());
         record.intervals =
             made.record(&mut source, panel, run.resolved().period).map_err(CliError::during)?;

@@ -4,7 +4,7 @@ use super::note_all;
 use crate::args::KeptIntervals;
 use crate::error::CliError;
 use landfall_forecast::forecasting::series;
-use landfall_forecast::run::Run;
+use landfall_forecast::run::{Run, RunError};
 use landfall_train::data::WindowedPanel;
 
 /// The levels of a run's intervals, or those that are asked for, in percent, with the series whose windows give the errors that
@@ -24,7 +24,11 @@ pub(super) fn interval_errors(
     }
     let panel = series(run, &asked.data, None)?;
     note_all(panel.notices());
-    let panel = run.windowed(panel)?;
+    let panel = match run.windowed(panel) {
+        // Intervals that nobody asked for now are left out where nothing could be tested.
+        Err(RunError::Untested { .. }) if asked.interval.is_none() => return Ok(None),
+        windowed => windowed?,
+    };
     run.enough_windows_ahead(panel.clone(), None, &levels)?;
     Ok(Some((levels, panel)))
 }

@@ -64,8 +64,8 @@ impl Report {
             Subject::Series { panel, summary } => {
                 let mut record = record(run, session, panel)?;
                 let mut intervals = None;
-                if !levels.is_empty() {
-                    let made = run.intervals(session, panel, levels)?;
+                let made = if levels.is_empty() { None } else { run.intervals(session, panel, levels)? };
+                if let Some(made) = made {
                     let mut source = run_source(session, panel, run.forecaster());
                     record.intervals = made.record(&mut source, panel, run.resolved().period)?;
                     intervals = Some(made);

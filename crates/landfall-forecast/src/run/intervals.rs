@@ -350,7 +350,8 @@ impl Run {
     }
 
     /// What the run's intervals of these levels are made of before the test windows: the errors in the validation windows; of
-    /// a run whose weights were fit on these too in the end, the errors that were made before that.
+    /// a run whose weights were fit on these too in the end, the errors that were made before that. None where these are too few
+    /// and the intervals of later forecasts are of their own spread ([`Run::has_spread`]), which past windows do not show.
     ///
     /// # Errors
     /// [`RunError::TooFewErrors`]; [`RunError::NoErrors`] of a run that kept none; a device fault.
@@ -359,8 +360,11 @@ impl Run {
         session: &mut Session,
         panel: &WindowedPanel,
         levels: &[f64],
-    ) -> Result<Intervals, RunError> {
-        self.errors_before_test(session, panel, None, levels)?.sufficient(panel)
+    ) -> Result<Option<Intervals>, RunError> {
+        match self.errors_before_test(session, panel, None, levels)?.sufficient(panel) {
+            Err(RunError::TooFewErrors { .. }) if self.has_spread() => Ok(None),
+            made => made.map(Some),
+        }
     }
 
     fn errors_before_test(

@@ -4,8 +4,8 @@ use crate::choice::Plan;
 use crate::data::{Segment, WindowedPanel};
 use crate::error::ForecastError;
 use crate::run::{
-    Choice, EvaluationRecord, IntervalRecord, Resolved, Run, RunError, RunFolder, TestScoring, Units,
-    Weights, choose, run_source,
+    Choice, EvaluationRecord, IntervalRecord, Resolved, Run, RunFolder, TestScoring, Units, Weights, choose,
+    run_source,
 };
 use crate::train::{Dataset, Session};
 use serde_json::json;
@@ -79,11 +79,8 @@ fn interval_records(
     panel: &WindowedPanel,
     levels: &[f64],
 ) -> Result<Vec<IntervalRecord>, ForecastError> {
-    let made = match run.intervals(session, panel, levels) {
-        // Those of later forecasts are of the ensemble's spread, which no past windows show.
-        Err(RunError::TooFewErrors { .. }) if run.has_spread() => return Ok(Vec::new()),
-        made => made.map_err(ForecastError::During)?,
-    };
+    let made = run.intervals(session, panel, levels).map_err(ForecastError::During)?;
+    let Some(made) = made else { return Ok(Vec::new()) };
     let mut source = run_source(session, panel, run.forecaster());
     made.record(&mut source, panel, run.resolved().period).map_err(ForecastError::During)
 }
