@@ -115,3 +115,23 @@ fn a_history_without_a_test_is_forecast_by_it() {
         assert!(rows.len() == 12 && rows.iter().all(|row| row[1] < row[0] && row[0] < row[2]), "{}", ran.out);
     }
 }
+
+#[test]
+fn levels_that_a_network_has_too_few_windows_for_cost_no_run() {
+    let f = Folder::new();
+    // Waves that a linear map continues exactly, with no season that a model of seasons could find.
+    let mut text = "id,ds,y\n".to_owned();
+    for row in 0..72 {
+        let t = row as f64;
+        text += &format!("s,{},{}\n", month(row), 50.0 + 9.0 * (t * 0.861).sin() + 7.0 * (t * 2.027).sin());
+    }
+    f.write("d.csv", text);
+    let ran = f.runs(&format!("train --data d.csv {TRAIN} --horizon 6 --interval 99 --out run"));
+    assert!(ran.out.contains("Forecaster: nlinear, chosen by "), "{}", ran.out);
+    assert!(ran.out.contains("The run has no intervals: --interval 99: series `s` has "), "{}", ran.out);
+    for words in ["forecast run", "evaluate run", "report run"] {
+        f.runs(words);
+    }
+    let why = f.refused("forecast run --interval 99");
+    assert!(why.contains("needs 99"), "{why}");
+}

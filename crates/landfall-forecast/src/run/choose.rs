@@ -21,6 +21,10 @@ use std::ops::Range;
 /// Validation and rolling origins score at most about so many values of a target column: more are sampled evenly.
 const VALUES: usize = 2_000_000;
 
+/// Why a candidate of a smaller error is not chosen.
+pub const ENSEMBLE_STAYS: &str =
+    "the ensemble takes part, alone unless its mean with a network is better by more than chance";
+
 /// A candidate by name, with its error.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scored {
@@ -81,12 +85,6 @@ impl Choice {
     #[must_use]
     pub fn error(&self, of: &Scored) -> f64 {
         of.error(self.metric)
-    }
-
-    /// Whether the ensemble alone was chosen.
-    #[must_use]
-    pub fn is_ensemble(&self) -> bool {
-        self.forecaster.ensemble && self.forecaster.share == 0.0
     }
 }
 

@@ -59,7 +59,7 @@ impl EnsembleChoice {
         self.takes_part
     }
 
-    /// Every how manieth window is scored, so that the work is held.
+    /// From one window that is scored to the next: more than 1 where all of them would be too much work.
     pub(super) fn stride(&self, panel: &WindowedPanel, plan: &Plan) -> usize {
         let rows =
             |fold: &'_ Fold| Fold::origins(panel, &fold.score).map(|o| o.at - o.begin).collect::<Vec<_>>();

@@ -37,7 +37,7 @@ mod values;
 mod widths;
 mod words;
 
-pub use choose::{Choice, Scored, choose};
+pub use choose::{Choice, ENSEMBLE_STAYS, Scored, choose};
 pub use device::{Device, processor};
 pub use error::RunError;
 pub use fit::{FitOptions, Observer, Outcome, complete, count, fit};

@@ -36,15 +36,26 @@ pub fn enough<'s>(
 /// That some series have too few windows for intervals, if there are such.
 #[must_use]
 pub fn without_intervals(few: &[(&str, usize)], levels: &[f64]) -> Option<String> {
+    let (series, found) = named(few)?;
+    let needed = most_needed(levels);
+    Some(format!(
+        "{series} without intervals: of {needed} windows that the run was not fit on it has {found}"
+    ))
+}
+
+/// Series in a message, and the windows of the first.
+fn named(few: &[(&str, usize)]) -> Option<(String, usize)> {
     let (series, found) = few.first()?;
-    let needed = levels.iter().map(|level| needed(*level)).max().unwrap_or(0);
     let others = match few.len() - 1 {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    Some(format!(
-        "series `{series}`{others} without intervals: of {needed} windows that the run was not fit on it has {found}"
-    ))
+    Some((format!("series `{series}`{others}"), *found))
+}
+
+/// The windows that the highest of some levels needs.
+fn most_needed(levels: &[f64]) -> usize {
+    levels.iter().map(|level| needed(*level)).max().unwrap_or(0)
 }
 
 /// That the intervals of some series, of which there are too few errors, are of the ensemble's spread, if there are such.
@@ -53,16 +64,12 @@ pub(super) fn with_spread<'s>(
     found: impl Iterator<Item = (&'s str, usize)>,
     levels: &[f64],
 ) -> Option<String> {
-    let needed = levels.iter().map(|level| needed(*level)).max().unwrap_or(0);
+    let needed = most_needed(levels);
     let few: Vec<(&str, usize)> = found.filter(|(_, found)| *found < needed).collect();
-    let (series, found) = few.first()?;
-    let others = match few.len() - 1 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let (series, found) = named(&few)?;
     Some(format!(
-        "series `{series}`{others}: the intervals are those of the ensemble's members, as of {needed} windows with errors that they \
-         need there are {found}"
+        "{series}: the intervals are those of the ensemble's members, as of {needed} windows with errors that they need there are \
+         {found}"
     ))
 }
 

@@ -4,17 +4,20 @@ use crate::choice::Plan;
 use crate::data::{Segment, WindowedPanel};
 use crate::error::ForecastError;
 use crate::run::{
-    Choice, EvaluationRecord, IntervalRecord, Resolved, Run, RunFolder, TestScoring, Units, Weights, choose,
-    run_source,
+    Choice, EvaluationRecord, IntervalRecord, Resolved, Run, RunError, RunFolder, TestScoring, Units,
+    Weights, choose, enough, run_source, without_intervals,
 };
 use crate::train::{Dataset, Session};
 use serde_json::json;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What was chosen, with its errors on the test windows.
 pub struct Chosen {
     /// The choice.
     pub choice: Choice,
+    /// Why the run has no intervals, though they were asked for.
+    pub without_intervals: Option<String>,
     /// Its errors; none where there is no window that tests.
     pub tested: Option<Tested>,
 }
@@ -40,10 +43,21 @@ pub(super) fn chosen(
     let Some(choice) = made.map_err(ForecastError::During)? else { return Ok(None) };
     resolved.settings.forecaster = Some(choice.forecaster.clone());
     folder.write("choice.json", &format!("{}\n", json!(choice))).map_err(ForecastError::During)?;
+    let refused = match resolved.settings.interval.take_if(|_| !choice.forecaster.ensemble) {
+        None => None,
+        Some(levels) => match enough_for(&levels, panel, Some(plan)) {
+            Err(why @ RunError::TooFewErrors { .. }) => Some(why.to_string()),
+            found => {
+                found?;
+                resolved.settings.interval = Some(levels);
+                None
+            }
+        },
+    };
     let configuration = resolved.settings.to_toml_in(folder.path())?;
     folder.write("config.toml", &configuration).map_err(ForecastError::During)?;
     if !panel.is_tested() {
-        return Ok(Some(Chosen { choice, tested: None }));
+        return Ok(Some(Chosen { choice, without_intervals: refused, tested: None }));
     }
     let run = Run::open(folder.path())?;
     let mut own;
@@ -69,7 +83,7 @@ pub(super) fn chosen(
     let mut network = record(&network);
     test.add_to(&mut network, session, None).map_err(ForecastError::During)?;
     folder.log(&forecast).map_err(ForecastError::During)?;
-    Ok(Some(Chosen { choice, tested: Some(Tested { forecast, network }) }))
+    Ok(Some(Chosen { choice, without_intervals: refused, tested: Some(Tested { forecast, network }) }))
 }
 
 /// The scores of a run's intervals on the test windows.
@@ -83,4 +97,24 @@ fn interval_records(
     let Some(made) = made else { return Ok(Vec::new()) };
     let mut source = run_source(session, panel, run.forecaster());
     made.record(&mut source, panel, run.resolved().period).map_err(ForecastError::During)
+}
+
+/// Refuses intervals for which too few windows of all series are held out of training: validation's, or those of rolling
+/// origins; says which series have too few. Of a run that tests nothing no interval is made.
+pub(super) fn enough_for(
+    levels: &[f64],
+    panel: &WindowedPanel,
+    plan: Option<&Plan>,
+) -> Result<Option<String>, RunError> {
+    if !panel.is_tested() {
+        return Ok((!levels.is_empty()).then(|| "without windows to test there are no intervals".to_owned()));
+    }
+    let found = panel.members().iter().enumerate().map(|(i, member)| {
+        let scored = |plan: &Plan| {
+            plan.folds.iter().filter_map(|fold| fold.score.get(i)).map(Range::len).sum::<usize>()
+        };
+        let windows = plan.map_or(member.segments.windows(Segment::Validation).count(), scored);
+        (member.series.name(), windows)
+    });
+    Ok(without_intervals(&enough(found, levels)?, levels))
 }

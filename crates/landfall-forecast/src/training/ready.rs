@@ -1,20 +1,20 @@
 //! Runs that can begin: new ones, and earlier ones that go on.
 
+use super::choice::enough_for;
 use super::comparison::Comparison;
 use super::loaded::{Loaded, load, start_of};
 use super::unchanged::{samples_unchanged, unchanged};
 use crate::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use crate::choice::Plan;
-use crate::data::{Frame, Panel, Segment, Summary, WindowedPanel};
+use crate::data::{Frame, Panel, Segment, Summary};
 use crate::error::ForecastError;
 use crate::run::{
     AutoReason, CheckpointEvery, Device, FitOptions, KEPT_DATA, OnDevice, OneOrMore, Resolved, Run, RunError,
-    RunFolder, RunLock, Settings, TestScoring, Text, Units, complete, enough, without_intervals,
+    RunFolder, RunLock, Settings, TestScoring, Text, Units, complete,
 };
 use crate::train::{Dataset, Schedule, Session};
 use landfall::World;
 use serde_json::json;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -190,7 +190,7 @@ impl Ready {
             load(&mut resolved, panel, world)?;
         let OnDevice { made: mut session, device, reason: chosen } = placed;
         if let (Comparison::Series(panel), Some(levels)) = (&comparison, &resolved.settings.interval) {
-            // The ensemble has intervals of its own.
+            // The ensemble has intervals of its own; whether it forecasts the choice tells.
             if !resolved.has_ensemble() {
                 notes.extend(enough_for(levels, panel, plan.as_ref())?.map(Text::from));
             }
@@ -293,24 +293,4 @@ fn same_step(world: &World, from: &Progress) -> Result<(), ForecastError> {
     }
     let agreed = world.agree("checkpoints", &format!("step = {}\n", from.step));
     agreed.map_err(|fault| RunError::from(landfall::Error::from(fault)).into())
-}
-
-/// Refuses intervals for which too few windows of all series are held out of training: validation's, or those of rolling
-/// origins; says which series have too few. Of a run that tests nothing no interval is made.
-fn enough_for(
-    levels: &[f64],
-    panel: &WindowedPanel,
-    plan: Option<&Plan>,
-) -> Result<Option<String>, RunError> {
-    if !panel.is_tested() {
-        return Ok((!levels.is_empty()).then(|| "without windows to test there are no intervals".to_owned()));
-    }
-    let found = panel.members().iter().enumerate().map(|(i, member)| {
-        let scored = |plan: &Plan| {
-            plan.folds.iter().filter_map(|fold| fold.score.get(i)).map(Range::len).sum::<usize>()
-        };
-        let windows = plan.map_or(member.segments.windows(Segment::Validation).count(), scored);
-        (member.series.name(), windows)
-    });
-    Ok(without_intervals(&enough(found, levels)?, levels))
 }

@@ -5,7 +5,7 @@ use super::choice::Chosen;
 use crate::choice::MIN_WINDOWS;
 use crate::data::{Segment, Setting};
 use crate::report::digits;
-use crate::run::{Choice, Scored};
+use crate::run::{Choice, ENSEMBLE_STAYS, Scored};
 
 /// Fewer test windows than these say little: neighbouring windows share most of their rows.
 const FEW_WINDOWS: usize = 20;
@@ -19,6 +19,7 @@ impl Finished {
         if let Some(c) = &self.chosen {
             lines.extend(chosen_lines(&c.choice));
             lines.extend(self.unread(&c.choice));
+            lines.extend(c.without_intervals.iter().map(|why| format!("The run has no intervals: {why}.")));
             if c.tested.is_none() {
                 lines.push("Nothing was tested: there are too few rows for it.".to_owned());
             }
@@ -110,8 +111,8 @@ fn chosen_lines(c: &Choice) -> Vec<String> {
     lines.push(format!("{} there: {}.", c.metric.name(), parts.join(", ")));
     lines.extend(c.left_out.iter().map(|why| format!("{}{}.", &why[..1].to_uppercase(), &why[1..])));
     let better = c.candidates.iter().any(|one| c.error(one) < c.error(&c.winner));
-    if better && c.is_ensemble() {
-        lines.push("The ensemble is kept where others are not better by more than chance.".to_owned());
+    if better && c.forecaster.ensemble {
+        lines.push(format!("Of many series and columns {ENSEMBLE_STAYS}."));
     } else if better {
         lines.push("Only networks have quantiles, so that one of them is chosen.".to_owned());
     }

@@ -4,7 +4,7 @@ use super::super::page::Page;
 use super::super::svg::{digits, shortened};
 use crate::data::{LevelScores, Metrics, Summary, count};
 use crate::files::read_text;
-use crate::run::{EvaluationRecord, IntervalRecord, IntervalScore, Run, SCALED};
+use crate::run::{ENSEMBLE_STAYS, EvaluationRecord, IntervalRecord, IntervalScore, Run, SCALED};
 use chrono::{DateTime, Utc};
 use std::time::SystemTime;
 
@@ -187,11 +187,11 @@ fn chosen(run: &Run) -> Option<String> {
         std::iter::once(winner).chain(others.clone().take(2)).filter_map(scored).collect();
     let better = |c: &serde_json::Value| c[metric].as_f64() < winner[metric].as_f64();
     let why = match others.clone().any(better) {
-        true if winner["name"] == "ensemble" => {
-            "; the ensemble is kept where others are not better by more than chance"
+        true if choice["forecaster"]["ensemble"] == true => {
+            format!("; of many series and columns {ENSEMBLE_STAYS}")
         }
-        true => "; only networks have quantiles, so that one of them is chosen",
-        false => "",
+        true => "; only networks have quantiles, so that one of them is chosen".to_owned(),
+        false => String::new(),
     };
     let windows = choice["windows"].as_u64()?;
     let name = match metric {
