@@ -35,7 +35,7 @@ class Forecaster:
 
     Args:
         model: `auto`, `patchtst`, `tsmixer`, `tide`, `nbeats`, `dlinear`, `nlinear`, or `zero-shot`, a pretrained model that trains
-            nothing. `auto` has an ensemble of the latter and statistical models, trains a PatchTST and fits linear models.
+            nothing (`init="zero-shot"` trains it further). `auto` has an ensemble of the latter and statistical models, trains a PatchTST and fits linear models.
             The forecast is that of what validates best: the model, its mean with a baseline, or a baseline alone, of which
             a `BaselineWarning` tells; of `auto` the ensemble too; `scores["forecaster"]` names it. `dlinear` and `nlinear` are fitted by ridge
             regression, without `max_steps`, `epochs`, `lr` and `seed`, unless `quantiles` or another `loss` than `mse` are

@@ -156,6 +156,15 @@ def test_own_weights_are_taken(tmp_path, monkeypatch):
         copy.predict()
 
 
+def test_it_is_trained_further():
+    frame = make("pandas", long_columns())
+    tuned = Forecaster(init="zero-shot", horizon=5, max_steps=2, context=16, device="cpu").fit(frame)
+    assert len(tuned.predict()) == 5 * frame["unique_id"].nunique()
+    assert tuned.scores["step"] == 2
+    with pytest.raises(InvalidValueError, match="leave the model out"):
+        Forecaster("dlinear", init="zero-shot", horizon=5).fit(frame)
+
+
 def test_weights_that_are_none_are_refused(tmp_path):
     (tmp_path / "none.safetensors").write_bytes(b"none")
     save(tmp_path / "other.safetensors", {"a": np.zeros(2, "f4")})

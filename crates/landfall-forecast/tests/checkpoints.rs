@@ -60,6 +60,7 @@ impl Case {
             epochs: self.epochs,
             max_steps: self.max_steps,
             validate_every: self.validate_every,
+            weights_given: false,
             patience: self.patience,
             checkpoint: every,
             log_every: 50,

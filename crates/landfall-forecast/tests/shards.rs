@@ -254,6 +254,7 @@ fn trained(engine: &Engine, path: &Path, sharded: bool, minutes: f64) -> Result<
         epochs: 3,
         max_steps: None,
         validate_every: None,
+        weights_given: false,
         patience: None,
         checkpoint: CheckpointEvery { steps: usize::MAX, minutes },
         log_every: 2,

@@ -12,5 +12,5 @@ mod tally;
 
 pub use folds::{Fold, MIN_WINDOWS, Origin, Plan};
 pub use ridge::{Fit, Gram, STRENGTHS};
-pub use sizes::Sizes;
+pub use sizes::{Asked, Sizes};
 pub use tally::{Candidate, MANY, Metric, Partner, Tally, Unit, Winner};

@@ -4,6 +4,10 @@ use crate::data::{DataError, Panel, Segments, Split, Validation};
 
 /// Longest context that is chosen: beyond it ridge regression takes longer than it gains.
 const MAX_CONTEXT: usize = 1024;
+/// The context of a pretrained network, where there are rows for it.
+const LONG_CONTEXT: usize = 512;
+/// Steps of a pretrained network, in one pass, at least and at most.
+const FINE_TUNING: [usize; 2] = [10, 200];
 /// Series-windows (windows times columns) of a batch: small steps, so that a run has many of them.
 const SERIES_WINDOWS: usize = 128;
 /// Columns beyond which a window of all of them is too large a batch.
@@ -33,9 +37,19 @@ pub struct Sizes {
     pub tested: bool,
 }
 
+/// The network that sizes are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// The context that was asked for, if one was.
+    pub context: Option<usize>,
+    /// Whether it reads each column by itself.
+    pub by_itself: bool,
+    /// Whether it begins with weights that know series: it reads the longest context, and takes fewer steps.
+    pub pretrained: bool,
+}
+
 impl Sizes {
-    /// Sizes for a panel. `context` is the one that was asked for, if one was; `by_itself` says that the model reads each column
-    /// by itself.
+    /// Sizes for a panel and a network.
     ///
     /// Where series differ in length, nine in ten have room for the context; shorter ones are left out later. Those that are
     /// too short for the horizon do not count.
@@ -47,7 +61,7 @@ impl Sizes {
         split: Split,
         period: usize,
         horizon: usize,
-        (context, by_itself): (Option<usize>, bool),
+        Asked { context, by_itself, pretrained }: Asked,
     ) -> Result<Self, DataError> {
         let mut train = Vec::with_capacity(panel.series().len());
         for series in panel.series() {
@@ -66,8 +80,8 @@ impl Sizes {
         let short = train.get(train.len() / 10).copied().unwrap_or(0);
         let taken = if tested { horizon } else { horizon.saturating_mul(2) };
         let room = (short.saturating_sub(taken) / 2).max(1);
-        let wanted =
-            (2 * period).max(horizon.saturating_mul(3)).next_multiple_of(period.max(1)).min(MAX_CONTEXT);
+        let seasons = (2 * period).max(horizon.saturating_mul(3)).next_multiple_of(period.max(1));
+        let wanted = if pretrained { LONG_CONTEXT } else { seasons.min(MAX_CONTEXT) };
         let mut context = context.unwrap_or(wanted.min(room));
         if !tested {
             context = context.min(train.last().copied().unwrap_or(1));
@@ -84,7 +98,8 @@ impl Sizes {
         };
         let batch = batch.min(windows.max(1));
         let (patch, stride) = Self::patch(context);
-        let steps = (PASSES.saturating_mul(windows) / batch).clamp(300, 2000);
+        let (passes, [least, most]) = if pretrained { (1, FINE_TUNING) } else { (PASSES, [300, 2000]) };
+        let steps = (windows.saturating_mul(passes) / batch).clamp(least, most);
         Ok(Self { context, patch, stride, batch, steps, wanted, tested })
     }
 
@@ -115,7 +130,8 @@ mod tests {
         };
         let panel = Panel::new(rows.iter().enumerate().map(one).collect()).expect("series");
         let split = Split::ratio(0.7, 0.1, 0.2).expect("a partition");
-        Sizes::new(&panel, split, period, horizon, (None, true)).expect("sizes")
+        Sizes::new(&panel, split, period, horizon, Asked { by_itself: true, ..Asked::default() })
+            .expect("sizes")
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Weights of PatchTST models that other programs trained, read into the model of this crate and written for them.
+//! Weights that a training starts from: those that the library carries, and those of PatchTST models that other programs trained.
 //!
-//! [`Pretrained::read`] takes what a person has: a directory of Hugging Face transformers, a state dict of the official
-//! implementation, or a checkpoint of this crate. [`hugging_face::write`] and [`official::write`] are the way back. Both
+//! [`Pretrained::read`] takes what a person has: the name [`SHIPPED`], the file of a pretraining, a directory of Hugging Face
+//! transformers, a state dict of the official implementation, or a checkpoint of this crate. [`hugging_face::write`] and [`official::write`] are the way back. Both
 //! refuse what the other side cannot express, by its option.
 
 mod error;
@@ -9,9 +9,14 @@ pub mod hugging_face;
 pub mod official;
 
 use crate::checkpoint::File;
+use crate::models::zero_shot::ZeroShotConfig;
+use crate::zero_shot::Weights;
 pub use error::PretrainedError;
 pub use official::Shapes;
 use std::path::{Path, PathBuf};
+
+/// The name of the weights that the library carries. A file or directory of this name is given with its folder: `./zero-shot`.
+pub const SHIPPED: &str = "zero-shot";
 
 /// What weights say of their model.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +26,8 @@ pub enum Origin {
     HuggingFace(Box<hugging_face::Described>),
     /// The shapes of the official names say a part of it.
     Official(Shapes),
+    /// A forecaster of unknown series, of these sizes.
+    ZeroShot(ZeroShotConfig),
     /// The names are of no PatchTST: their model has to be known.
     Unknown,
 }
@@ -40,7 +47,13 @@ pub struct Pretrained {
 
 impl Pretrained {
     /// Reads a directory with `config.json` and `model.safetensors` (or `pytorch_model.bin`), or a file: safetensors or a
-    /// state dict of `torch.save`.
+    /// state dict of `torch.save`; by the name [`SHIPPED`] the weights of the library.
+    ///
+    /// ```
+    /// use landfall_forecast::pretrained::{Origin, Pretrained, SHIPPED};
+    /// assert!(matches!(Pretrained::read(SHIPPED.as_ref())?.origin, Origin::ZeroShot(_)));
+    /// # Ok::<(), landfall_forecast::pretrained::PretrainedError>(())
+    /// ```
     ///
     /// # Errors
     /// What cannot be read; an option of Hugging Face's or of the official model that a [`PatchTstConfig`](crate::models::PatchTstConfig) cannot express,
@@ -52,8 +65,12 @@ impl Pretrained {
             let origin = Origin::HuggingFace(Box::new(described));
             return Ok(Self { path: owned, source, file, origin });
         }
-        let file = official::without_wrapper(File::read(path)?);
-        let origin = Shapes::of(path, &file)?.map_or(Origin::Unknown, Origin::Official);
+        let file = if path == Path::new(SHIPPED) { Weights::shipped_file() } else { File::read(path) };
+        let file = official::without_wrapper(file?);
+        let origin = match Weights::sizes(&file) {
+            Some(sizes) => Origin::ZeroShot(sizes),
+            None => Shapes::of(path, &file)?.map_or(Origin::Unknown, Origin::Official),
+        };
         Ok(Self { source: owned.clone(), path: owned, file, origin })
     }
 }

@@ -2,13 +2,14 @@
 
 use super::RunError;
 use super::forecaster::linear;
+use super::network_options::NetworkOptions;
 use super::presets::{CANDIDATES, Preset};
 use super::resolve::Resolved;
 use super::settings::Settings;
 use super::settings_error::SettingsError;
 use super::words::Text;
 use crate::choice::linear::Linear;
-use crate::choice::{Plan, Sizes};
+use crate::choice::{Asked, Plan, Sizes};
 use crate::data::{Panel, Segment, Series, WindowedPanel};
 use crate::ensemble::{Ensemble, Members};
 use crate::models::{Columns, ModelKind, Reads};
@@ -17,8 +18,10 @@ use crate::train::{Dataset, Loss};
 /// Those of them that the squared error fits without steps.
 const LINEAR: [ModelKind; 2] = [ModelKind::Nlinear, ModelKind::Dlinear];
 
-/// Validations of a run, spread evenly over its steps.
+/// Validations of a run, spread evenly over its steps; of one that begins with weights that know series, and so takes few steps, at
+/// most [`FEW_VALIDATIONS`].
 const VALIDATIONS: usize = 20;
+const FEW_VALIDATIONS: usize = 5;
 
 impl Settings {
     /// These settings with the sizes of the default recipe where none was given.
@@ -29,12 +32,17 @@ impl Settings {
         let mut s = self.clone();
         let split = s.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
         let horizon = *s.horizon.get_or_insert(if period > 1 { period.min(96) } else { 12 });
-        let sizes = Sizes::new(panel, split, period, horizon, (s.context, self.reads_columns_alone()))?;
+        let pretrained = s.network_kind() == ModelKind::ZeroShot;
+        let asked = Asked { context: s.context, by_itself: self.reads_columns_alone(), pretrained };
+        let sizes = Sizes::new(panel, split, period, horizon, asked)?;
         s.context = Some(sizes.context);
         if !sizes.tested && self.has_point_forecasts() {
             if s.model.is_some() || s.candidates.is_some() {
                 s.ensemble = Some(Members::None);
             }
+            // Sizes of a network that is not trained are of no use.
+            s.network =
+                s.network.and_then(|n| n.columns).map(|columns| NetworkOptions::of_columns(Some(columns)));
             (s.model, s.candidates) = (Some(ModelKind::Nlinear), None);
         }
         if s.network_kind() == ModelKind::Patchtst {
@@ -62,6 +70,11 @@ impl Settings {
         let candidates = self.candidates.as_deref().unwrap_or(&CANDIDATES);
         let trained = candidates.iter().find(|kind| !LINEAR.contains(kind)).or(candidates.first());
         self.model.or(trained.copied()).unwrap_or(ModelKind::Patchtst)
+    }
+
+    /// Whether a network of this kind is asked for.
+    pub(crate) fn names(&self, kind: ModelKind) -> bool {
+        self.model == Some(kind) || self.candidates.as_ref().is_some_and(|all| all.contains(&kind))
     }
 
     /// Refuses candidates that cannot compete.
@@ -132,6 +145,15 @@ impl Resolved {
         let (settings, sizes) = given.sized(panel, period)?;
         let mut resolved = settings.resolve()?;
         resolved.untested = !sizes.tested && given.has_point_forecasts();
+        if let Some(init) = given.init.as_ref().filter(|_| resolved.untested) {
+            return Err(SettingsError::Conflict {
+                first: Text::given("init", init.display()),
+                second: "so few rows".into(),
+                why: Text::from("they have no room for a test window behind training rows, so that nothing is trained; ")
+                    .and("a shorter {horizon} needs fewer, and the pretrained model forecasts as it is, without a run"),
+            }
+            .into());
+        }
         resolved.notes.extend(if resolved.untested {
             Some(untested(panel, resolved.network.horizon(), resolved.members()))
         } else {
@@ -189,7 +211,8 @@ impl Resolved {
     #[must_use]
     pub fn validate_every(&self, plan: &Plan) -> Option<usize> {
         let steps = self.training.max_steps?;
-        (!plan.rolling).then_some((steps / VALIDATIONS).max(1))
+        let few = self.network.kind() == ModelKind::ZeroShot;
+        (!plan.rolling).then_some((steps / if few { FEW_VALIDATIONS } else { VALIDATIONS }).max(1))
     }
 
     /// Divides the windows of a panel for the choice. The dataset then has the windows that the network trains on:

@@ -21,6 +21,8 @@ pub struct FitOptions {
     pub validate_every: Option<usize>,
     /// Validations without a better one after which training ends, if it does.
     pub patience: Option<usize>,
+    /// Whether the first weights are not drawn but given: they are validated before the first step, and kept where no others are better.
+    pub weights_given: bool,
     /// How often the last state is written.
     pub checkpoint: CheckpointEvery,
     /// Steps between shown ones; the run directory has them all.
@@ -157,6 +159,10 @@ impl Fit<'_> {
         let total = self.options.total(self.session);
         let every = self.options.log_every.clamp(1, crate::train::RING);
         if self.progress.step == 0 {
+            let validates = self.options.weights_given && self.options.keeps_best(self.session);
+            if validates && self.progress.best.is_none() {
+                self.validate()?;
+            }
             self.checkpoint()?;
         }
         while self.progress.step < total && !self.exhausted() {

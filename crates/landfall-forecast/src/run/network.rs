@@ -69,6 +69,9 @@ impl Settings {
             return preset.config();
         }
         let config = model.config();
+        if model != ModelKind::Patchtst {
+            return config;
+        }
         let (patch, stride) = Sizes::patch(self.context.unwrap_or(config.context()));
         config.with("patch", OptionValue::Count(patch)).with("stride", OptionValue::Count(stride))
     }

@@ -12,8 +12,9 @@ use super::words::Text;
 use crate::data::{Calendar, Covariates, Fill, Purpose, ReadOptions, Split};
 use crate::models::{ModelConfig, ModelKind, OptionValue, Predicts, Reads};
 use crate::nn::Family;
+use crate::pretrained::SHIPPED;
 use crate::train::{Betas, Draws, Loss, Order, Schedule, TrainingOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How often a run writes its checkpoint: when either limit is reached, counted from the last one. The results of a run
 /// do not depend on it.
@@ -423,7 +424,7 @@ impl Settings {
                 (self.synthetic, self.samples) = (Some(Synthetic::Assets), Some(*samples));
             }
         }
-        if let Some(init) = &mut self.init {
+        if let Some(init) = self.init.as_mut().filter(|init| **init != Path::new(SHIPPED)) {
             *init = std::path::absolute(&*init).unwrap_or_else(|_| init.clone());
         }
         if !matches!(n.predicts(), Predicts::Classes(_)) {

@@ -132,7 +132,8 @@ settings! {
     order: Order => Facts::named(Training);
     /// Random generator: philox, or pytorch (matches torch.manual_seed) [default: the preset's, otherwise philox].
     draws: Draws => Facts::named(Training);
-    /// Start from these weights: safetensors, a state dict of torch, or a directory of Hugging Face transformers.
+    /// Start from these weights: `zero-shot` for the pretrained model of the program; safetensors, a state dict of torch, or a directory
+    /// of Hugging Face transformers.
     init: PathBuf => Facts::of(Model, "W");
     /// Freeze parameters whose name contains PATTERN. Repeat for more.
     freeze: Vec<String> => Facts::of(Model, "PATTERN").arity(Repeated);

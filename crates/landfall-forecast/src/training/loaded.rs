@@ -4,7 +4,8 @@ use super::comparison::{Classes, Comparison};
 use crate::choice::Plan;
 use crate::data::{Panel, Summary, few};
 use crate::error::ForecastError;
-use crate::pretrained::Pretrained;
+use crate::models::ModelKind;
+use crate::pretrained::{Pretrained, SHIPPED};
 use crate::run::{Data, Device, OnDevice, Resolved, RunError, Settings, Text, on_device};
 use crate::train::{Dataset, Session};
 use landfall::World;
@@ -30,7 +31,10 @@ pub struct Loaded {
 ///
 /// # Errors
 /// Weights that cannot be read, or that contradict the settings.
-pub fn start_of(settings: Settings) -> Result<(Settings, Option<Pretrained>, Vec<Text>), ForecastError> {
+pub fn start_of(mut settings: Settings) -> Result<(Settings, Option<Pretrained>, Vec<Text>), ForecastError> {
+    if settings.init.is_none() && settings.names(ModelKind::ZeroShot) {
+        settings.init = Some(SHIPPED.into());
+    }
     let Some(path) = &settings.init else { return Ok((settings, None, Vec::new())) };
     let weights = Pretrained::read(path)?;
     let (settings, notes) = settings.with_weights(&weights)?;

@@ -276,6 +276,7 @@ impl Ready {
             max_steps: resolved.training.max_steps,
             validate_every: choice.as_ref().and_then(|(plan, _)| resolved.validate_every(plan)),
             patience: resolved.patience,
+            weights_given: resolved.settings.init.is_some(),
             checkpoint,
             log_every: resolved.log_every,
             units,

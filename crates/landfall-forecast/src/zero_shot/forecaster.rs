@@ -13,8 +13,6 @@ pub const MOST_ROWS: usize = 512;
 const AT_ONCE: usize = 256;
 /// Rows of the shortest context that has a program of its own; each next one has twice as many.
 const SHORTEST: usize = 32;
-/// Patches that are forecast where no more are asked for.
-const FEW: usize = 4;
 
 /// The power λ of [`Power`], chosen on M1 among 0, 0.1, 0.15, 0.2, 0.25, 0.35, 0.5 and 1 by the mean OWA of its sets.
 pub(crate) const POWER: f64 = 0.15;
@@ -102,7 +100,7 @@ impl Forecaster {
     /// Forecasts the next rows of all series; how many.
     fn pass(&mut self, all: &mut [Continued], rows: usize) -> Result<usize, ZeroShotError> {
         let c = *self.network.config();
-        let queries = if rows <= FEW * c.patch { FEW.min(c.horizon / c.patch) } else { c.horizon / c.patch };
+        let queries = c.queries(rows);
         let mut by_length: HashMap<usize, Vec<&mut Continued>> = HashMap::new();
         for one in all.iter_mut().filter(|one| one.constant.is_none()) {
             let frame = frame(one.seen(c.context).len(), c.patch, c.context);
@@ -296,6 +294,7 @@ const LAST: usize = 8;
 mod tests {
     use super::*;
     use crate::models::zero_shot::ZeroShotConfig;
+    use crate::models::{Model, ZeroShotForecaster, ZeroShotForecasterConfig};
 
     /// A small network with the values it begins with.
     fn small() -> Forecaster {
@@ -330,6 +329,34 @@ mod tests {
         // The last rows alone are seen.
         let last = forecaster.forecast(&[&series[4][436..]], 10).expect("a forecast").remove(0);
         assert_eq!(last, together[4]);
+    }
+
+    #[test]
+    fn the_model_that_is_trained_further_continues_windows_alike() {
+        let engine = Engine::cpu_with_threads(2).expect("a CPU");
+        let mut forecaster =
+            Forecaster::new(&engine, &Weights::shipped().expect("weights")).expect("a forecaster");
+        let sizes =
+            ZeroShotForecasterConfig { context: 43, horizon: 300, ..ZeroShotForecasterConfig::default() };
+        // Around 0, where no power bends.
+        let series: Vec<f64> = wave(43, 1.0).iter().map(|x| x - 3.0).collect();
+        let expected = forecaster.forecast(&[&series], 300).expect("a forecast").remove(0);
+        let model = ZeroShotForecaster::new(sizes).expect("sizes that fit");
+        let g = Graph::new(forecaster.state.spec());
+        let cx = Context::new(&g, model.parameters(), Mode::Evaluate);
+        let x = g.input("x", DType::F32, [1, 1, 43]);
+        g.output("y", model.forward(&cx, x).expect("a pass"));
+        let mut program =
+            Program::compile(&forecaster.engine, &forecaster.state, "windows", &g).expect("a program");
+        program.write("x", &series.iter().map(|x| *x as f32).collect::<Vec<_>>()).expect("x");
+        program.run(&mut forecaster.state).expect("a run");
+        let medians = program.read::<f32>("y").expect("medians");
+        assert_eq!(medians.len(), 300);
+        let apart = medians.iter().zip(&expected).map(|(a, b)| (f64::from(*a) - b[4]).abs());
+        let apart: Vec<f64> = apart.collect();
+        // The forecaster puts quantiles that cross in order, as in one of the first rows here, and goes on from there.
+        let largest = |rows: std::ops::Range<usize>| apart[rows].iter().fold(0.0, |a: f64, b| a.max(*b));
+        assert!(largest(0..16) < 0.02 && largest(16..128) < 1e-5 && largest(128..300) < 2e-3, "{apart:?}");
     }
 
     #[test]

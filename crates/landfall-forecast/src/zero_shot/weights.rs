@@ -1,7 +1,7 @@
 //! Pretrained weights as a file.
 
 use super::ZeroShotError;
-use crate::checkpoint::{File, Tensor};
+use crate::checkpoint::{CheckpointError, File, Tensor};
 use crate::models::zero_shot::{ZeroShot, ZeroShotConfig};
 use landfall::{DType, HostTensor};
 use std::path::Path;
@@ -10,6 +10,8 @@ use std::path::Path;
 const KIND: (&str, &str) = ("landfall", "zero-shot");
 /// The metadata entry with the sizes of the network.
 const SIZES: &str = "network";
+/// Where messages say that they are.
+const PROGRAM: &str = "the weights of the program";
 /// The weights that are shipped. Their own SHA-256 is in their metadata, and checked when they are read.
 const SHIPPED: &[u8] = include_bytes!("../../weights/zero-shot.safetensors");
 
@@ -34,8 +36,18 @@ impl Weights {
     /// # Errors
     /// [`ZeroShotError::Weights`] where they are damaged.
     pub fn shipped() -> Result<Self, ZeroShotError> {
-        let path = Path::new("the weights of the program");
-        Self::of(&File::from_safetensors(path, SHIPPED)?, path)
+        Self::of(&Self::shipped_file()?, Path::new(PROGRAM))
+    }
+
+    /// The file that they are in.
+    pub(crate) fn shipped_file() -> Result<File, CheckpointError> {
+        File::from_safetensors(Path::new(PROGRAM), SHIPPED)
+    }
+
+    /// The sizes of the network that a file has weights of, if it says so.
+    pub(crate) fn sizes(file: &File) -> Option<ZeroShotConfig> {
+        let named = file.metadata.get(KIND.0).map(String::as_str) == Some(KIND.1);
+        file.metadata.get(SIZES).filter(|_| named).and_then(|sizes| serde_json::from_str(sizes).ok())
     }
 
     /// Writes them in bf16, with `notes` on how they came about, by name.
@@ -89,7 +101,6 @@ impl Weights {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkpoint::CheckpointError;
     use sha2::{Digest, Sha256};
 
     #[test]

@@ -4,7 +4,7 @@ use super::configuration::{Configuration, Predicts, Reads};
 use super::option::{ModelOption, OptionError, OptionValue};
 use super::{
     Columns, CrossAssetConfig, DLinearConfig, Model, NBeatsConfig, NLinearConfig, PatchTstConfig, TideConfig,
-    TsMixerConfig, WindowRegressorConfig, regression,
+    TsMixerConfig, WindowRegressorConfig, ZeroShotForecasterConfig, regression,
 };
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +89,8 @@ models! {
     Tsmixer = "tsmixer": TsMixerConfig,
     /// N-BEATS: dense blocks, each of which explains a part of the window and forecasts (Oreshkin et al. 2020).
     Nbeats = "nbeats": NBeatsConfig,
+    /// Zero-shot: the pretrained transformer, trained further.
+    ZeroShot = "zero-shot": ZeroShotForecasterConfig,
     /// Window-regressor: a PatchTST that predicts one value for a window.
     WindowRegressor = "window-regressor": WindowRegressorConfig,
     /// CrossAsset: attention across the tokens of a sample, one class for each.

@@ -37,3 +37,4 @@ use sizes::{layers_fit, positive, rate};
 pub use tide::{Tide, TideConfig};
 pub use tsmixer::{TsMixer, TsMixerConfig};
 pub use window_regressor::{WindowRegressor, WindowRegressorConfig};
+pub use zero_shot::{ZeroShotForecaster, ZeroShotForecasterConfig};

@@ -84,6 +84,11 @@ impl ZeroShot {
         &self.parameters
     }
 
+    /// Its parameters, for freezing.
+    pub fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+
     /// The forward pass over windows of several lengths: `[U, Q, P]`, the scaled quantiles of all patches of the future, those of the
     /// first windows first. U is the sum of windows · queries.
     ///

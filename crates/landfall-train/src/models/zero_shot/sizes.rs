@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Levels of the quantiles that a [`ZeroShot`](super::ZeroShot) forecasts.
 pub const LEVELS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
+/// Patches that are forecast where no more are asked for.
+const FEW: usize = 4;
+
 /// Sizes of a [`ZeroShot`](super::ZeroShot).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +57,13 @@ impl ZeroShotConfig {
             ));
         }
         crate::models::layers_fit(layers)
+    }
+
+    /// Patches of a pass that forecasts so many rows: few or all of them, as crops of two horizons are pretrained on.
+    #[must_use]
+    pub fn queries(&self, rows: usize) -> usize {
+        let all = self.horizon / self.patch;
+        if rows <= FEW * self.patch { FEW.min(all) } else { all }
     }
 
     /// Features that describe a patch: its values, which of them are known, their ages, and the place of a patch of the future.
