@@ -61,6 +61,15 @@ impl<'a> Table<'a> {
         twice(&self.header())
     }
 
+    /// Bytes of the names in the table: of its columns, and of its series in each row.
+    pub(crate) fn named(&self) -> usize {
+        let each = 1 + self.levels.len() + 2 * self.intervals.len();
+        let header = self.columns.iter().map(|name| name.len().saturating_mul(each)).sum::<usize>();
+        let rows = self.forecasts.iter().zip(&self.rows);
+        let series = rows.map(|(f, rows)| f.context.name().len().saturating_mul(rows.len())).sum::<usize>();
+        header.saturating_add(if self.several() { series } else { 0 })
+    }
+
     /// All rows, with a header.
     pub(crate) fn csv(&self) -> String {
         let mut text = self.header().iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",");

@@ -274,7 +274,8 @@ fn what_cannot_be_forecast_is_refused_in_words() {
     says(&ask(&wide), 413, "4 (each column to forecast is one of its own) histories, and at most 3");
     let many: serde_json::Map<String, Value> = (0..5000).map(|i| (format!("c{i}"), json!([1]))).collect();
     says(&ask(&json!({"columns": many})), 413, "more than 4096 columns");
-    let levels = vec!["0.5"; 600].join(",");
+    let levels: Vec<String> = (1..=600).map(|i| format!("{:?}", f64::from(i) / 1000.0)).collect();
+    let levels = levels.join(",");
     says(
         &of_json(&server, &format!("?horizon=512&quantiles={levels}"), &y),
         413,
@@ -317,4 +318,38 @@ fn own_weights_are_served_and_flags_of_runs_are_refused() {
     let forecast = "forecast --data d.csv --horizon 3 --device cpu --threads 2";
     assert_eq!(answer, f.runs(&format!("{forecast} --pretrained p/weights.safetensors")).out);
     assert_ne!(answer, f.runs(forecast).out);
+}
+
+#[test]
+fn names_do_not_come_back_many_times_over() {
+    let f = Folder::new();
+    let server = Server::start(&f, "");
+    let name = "n".repeat(300_000);
+    let levels: Vec<String> = (1..100).map(|i| format!("{:?}", f64::from(i) / 100.0)).collect();
+    let (levels, column) = (levels.join(","), format!("{name}\n1\n2\n3\n"));
+    let series =
+        ["a", &name].map(|id| (1..4).map(|day| format!("{id},2024-01-0{day},{day}\n")).collect::<String>());
+    let series = format!("id,date,y\n{}{}", series[0], series[1]);
+    for (query, body) in
+        [(format!("?horizon=1&quantiles={levels}"), &column), ("?horizon=512".to_owned(), &series)]
+    {
+        let answer = of_csv(&server, &query, body);
+        assert_eq!(answer.code, 413, "{query}: {}", answer.error());
+        assert!(answer.error().contains("the names of columns and series would be"), "{}", answer.error());
+    }
+    // As JSON a name is there once.
+    let answer = server.post(&format!("/forecast?horizon=1&quantiles={levels}"), JSON_OF_CSV, &column);
+    assert_eq!((answer.code, answer.body.len() < 400_000), (200, true));
+    // Nor do two columns of a table have one name.
+    for (query, body, told) in [
+        ("?horizon=1&quantiles=0.5,0.5", "y\n1\n2\n", "a level is given twice"),
+        ("?horizon=1", "y,y-lo-80\n1,2\n2,3\n", "two columns of the table would be called `y-lo-80`"),
+        ("?horizon=1&interval=99.99999999999999", "y\n1\n2\n", "above 0 and below 100"),
+    ] {
+        let answer = of_csv(&server, query, body);
+        assert_eq!(answer.code, 422, "{query}");
+        assert!(answer.error().contains(told), "{query}: {}", answer.error());
+    }
+    let constant = of_json(&server, "?horizon=2", &json!({"columns": {"load": [0.7, 0.7, 0.7]}})).json();
+    assert_eq!(numbers(&constant["forecasts"][0]), [0.7; 6]);
 }

@@ -52,15 +52,19 @@ pub fn check(horizon: usize, spread: Spread<'_>) -> Result<(), ForecastError> {
         return Err(ZeroShotError::Horizon { horizon, most: zero_shot::MOST_ROWS }.into());
     }
     interval_levels(spread.intervals)?;
-    match spread.quantiles.iter().find(|level| !(0.0 < **level && **level < 1.0)) {
-        Some(level) => Err(SettingsError::Range {
-            setting: Text::setting("quantiles"),
-            value: level.to_string(),
-            rule: "levels are above 0 and below 1, as in {quantiles 0.1,0.5,0.9}".into(),
+    let refused = |level: f64, rule: &'static str| {
+        let setting = Text::setting("quantiles");
+        Err(SettingsError::Range { setting, value: level.to_string(), rule: rule.into() }.into())
+    };
+    for (i, &level) in spread.quantiles.iter().enumerate() {
+        if !(0.0 < level && level < 1.0) {
+            return refused(level, "levels are above 0 and below 1, as in {quantiles 0.1,0.5,0.9}");
         }
-        .into()),
-        None => Ok(()),
+        if spread.quantiles[..i].contains(&level) {
+            return refused(level, "a level is given twice");
+        }
     }
+    Ok(())
 }
 
 /// That a panel has columns which the network cannot use, in a sentence.

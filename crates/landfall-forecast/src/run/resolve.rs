@@ -79,7 +79,8 @@ pub fn interval_levels(levels: &[f64]) -> Result<(), SettingsError> {
         Err(SettingsError::Range { setting, value: text(), rule: rule.into() })
     };
     match levels {
-        all if all.iter().any(|l| !(0.0 < *l && *l < 100.0)) => {
+        // A level so near 100 that its bounds are quantiles of 0 and 1 has none.
+        all if all.iter().any(|l| !(0.0 < *l && 0.5 + *l / 200.0 < 1.0)) => {
             refused("levels are percent, above 0 and below 100, as in {interval 80,95}")
         }
         all if all.iter().any(|l| *l < 1.0) => refused("levels are percent: write 80, not 0.8"),

@@ -20,8 +20,9 @@ pub fn quantile(row: &Quantiles, level: f64) -> f64 {
         _ => {
             let first = (at.max(0.0) as usize).min(last - 1);
             let weight = at - first as f64;
-            // The difference of two numbers may be none.
-            row[first] * (1.0 - weight) + row[first + 1] * weight
+            let [low, high] = [row[first], row[first + 1]];
+            // The difference of two numbers may be none; of equal ones the mean is what they are.
+            if low == high { low } else { low * (1.0 - weight) + high * weight }
         }
     }
 }
@@ -42,6 +43,7 @@ mod tests {
         for (level, value) in [(0.1, 1.0), (0.5, 5.0), (0.9, 10.0), (0.15, 1.5), (0.55, 5.75)] {
             assert!((quantile(&row, level) - value).abs() < 1e-9, "{level}");
         }
+        assert_eq!(quantile(&[0.7; 9], 0.15), 0.7, "of a constant all quantiles are the constant");
         // 1.96 and 1.2816 deviations of the normal distribution.
         assert!((quantile(&row, 0.975) - (5.0 + 5.0 * 1.959_964 / 1.281_552)).abs() < 1e-4);
         assert!((quantile(&row, 0.025) - (5.0 - 4.0 * 1.959_964 / 1.281_552)).abs() < 1e-4);

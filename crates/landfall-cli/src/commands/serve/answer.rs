@@ -73,6 +73,9 @@ pub(super) fn plain(code: StatusCode, kind: &'static str, body: impl Into<Bytes>
     response
 }
 
+/// Bytes of names in a table: a client's own text must not come back many times over.
+const MOST_NAMES: usize = 1 << 22;
+
 #[derive(Serialize)]
 struct Object<'a> {
     columns: &'a [String],
@@ -114,12 +117,26 @@ pub(super) fn forecasts(
     answered: &Answered<'_>,
     all: &[Forecast],
     (form, mut notes): (Form, Vec<String>),
-) -> Response<Body> {
+) -> Result<Response<Body>, Refusal> {
     let Answered { columns, levels, interval_levels, horizon, named } = *answered;
     match form {
         Form::Csv => {
             let table = Table::new(all, columns, (levels, interval_levels), horizon);
-            plain(StatusCode::OK, "text/csv; charset=utf-8", table.csv())
+            let named = table.named();
+            if named > MOST_NAMES {
+                let text = format!(
+                    "the names of columns and series would be {named} bytes of the table, and at most {MOST_NAMES} are sent; shorten them, \
+                     or ask for JSON, fewer levels or fewer rows"
+                );
+                return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text));
+            }
+            if let Some(name) = table.named_twice() {
+                let text = format!(
+                    "two columns of the table would be called `{name}`: rename that column, ask for other levels, or for JSON"
+                );
+                return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, text));
+            }
+            Ok(plain(StatusCode::OK, "text/csv; charset=utf-8", table.csv()))
         }
         Form::Json => {
             let labels = Labels::of(all, horizon);
@@ -136,8 +153,8 @@ pub(super) fn forecasts(
             let forecasts = forecasts.collect();
             let object = Object { columns, levels, interval_levels, forecasts, notes: &notes };
             match serde_json::to_vec(&object) {
-                Ok(bytes) => plain(StatusCode::OK, "application/json", bytes),
-                Err(why) => internal(why.to_string()).response(),
+                Ok(bytes) => Ok(plain(StatusCode::OK, "application/json", bytes)),
+                Err(why) => Err(internal(why.to_string())),
             }
         }
     }

@@ -102,6 +102,6 @@ impl Forecasts for OfRun {
             horizon: self.run.resolved().network.horizon(),
             named: self.run.scalers().len() > 1,
         };
-        Ok(forecasts(&answered, &all, (form, notes)))
+        forecasts(&answered, &all, (form, notes))
     }
 }

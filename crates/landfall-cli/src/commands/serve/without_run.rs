@@ -314,6 +314,6 @@ impl Forecasts for WithoutRun {
             horizon: asked.horizon,
             named,
         };
-        Ok(forecasts(&answered, &all, (form, notes)))
+        forecasts(&answered, &all, (form, notes))
     }
 }
