@@ -3,6 +3,7 @@
 
 mod disk;
 mod fuzz;
+mod hostile;
 mod judge;
 mod kill;
 mod options;
@@ -10,6 +11,7 @@ mod race;
 mod random;
 mod runs;
 mod serve;
+mod server;
 mod signal;
 mod tally;
 
@@ -65,7 +67,7 @@ enum Campaign {
         #[arg(long, value_name = "N")]
         case: Option<u64>,
     },
-    /// Send hostile requests to a server
+    /// Send hostile requests to a server of a run, and to one without
     Serve,
     /// Compare ops with their references, or programs with PyTorch
     Judge {
