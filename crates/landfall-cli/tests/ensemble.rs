@@ -135,3 +135,50 @@ fn levels_that_a_network_has_too_few_windows_for_cost_no_run() {
     let why = f.refused("forecast run --interval 99");
     assert!(why.contains("needs 99"), "{why}");
 }
+
+#[test]
+fn of_many_long_series_the_last_rows_test_and_nlinear_is_the_only_network() {
+    let f = Folder::new();
+    let all: Vec<_> = (0..22).map(|series| (series, 0..1300)).collect();
+    f.write("d.csv", monthly(&all));
+    let ran = f.runs(
+        "train --data d.csv --series-id id --columns y --ensemble statistical --context 8 --horizon 4 --device cpu --out run",
+    );
+    let told = format!("{}{}", ran.out, ran.err);
+    assert!(told.contains("the last 4 rows of each of the 22 series test"), "{told}");
+    let choice: Value = serde_json::from_str(&f.read("run/choice.json")).expect("JSON");
+    let names: Vec<&str> =
+        choice["candidates"].as_array().expect("a list").iter().filter_map(|c| c["name"].as_str()).collect();
+    assert!(names.contains(&"ensemble") && names.contains(&"nlinear"), "{names:?}");
+    assert!(
+        !names.contains(&"patchtst") && choice["rolling"] == true && choice["left_out"].is_null(),
+        "{choice}"
+    );
+    let config = f.read("run/config.toml");
+    assert!(config.contains("split = \"last:4\"") && config.contains("model = \"nlinear\""), "{config}");
+    assert!(config.contains("ensemble = \"statistical\""), "{config}");
+    let rows = f.runs("forecast run --interval 80");
+    assert!(cells(&rows.out, "s21").iter().all(|row| row.len() == 3 && row[1] < row[0] && row[0] < row[2]));
+    f.runs("evaluate run");
+}
+
+#[test]
+fn an_ensemble_that_is_asked_for_competes_beside_a_model_that_is() {
+    let f = Folder::new();
+    f.write("d.csv", monthly(&[(0, 0..72), (1, 0..60)]));
+    let names = |run: &str| {
+        let choice: Value = serde_json::from_str(&f.read(&format!("{run}/choice.json"))).expect("JSON");
+        let all = choice["candidates"].as_array().expect("a list").clone();
+        all.iter().filter_map(|c| c["name"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    f.runs(&format!(
+        "train --data d.csv {TRAIN} --horizon 6 --model nlinear --ensemble statistical --out both"
+    ));
+    assert!(names("both").contains(&"mean of nlinear and ensemble".to_owned()), "{:?}", names("both"));
+    f.runs(&format!("train --data d.csv {TRAIN} --horizon 6 --model nlinear --out alone"));
+    // Of many series it is not replaced by NLinear either.
+    f.write("many.csv", monthly(&(0..20).map(|series| (series, 0..60)).collect::<Vec<_>>()));
+    f.runs(&format!("train --data many.csv {TRAIN} --horizon 6 --model tide --ensemble statistical --out many"));
+    assert!(names("many").contains(&"mean of tide and ensemble".to_owned()), "{:?}", names("many"));
+    assert!(!names("alone").iter().any(|name| name.contains("ensemble")), "{:?}", names("alone"));
+}

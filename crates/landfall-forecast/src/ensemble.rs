@@ -10,8 +10,9 @@ use landfall::Engine;
 use landfall_local::{Fitted, LocalError, Model, Task, forecast_all, is_intermittent};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows before a forecast that are read, and rows that a model is fit on, at most: the context of the pretrained network.
 const ROWS: usize = 1024;
@@ -150,7 +151,12 @@ pub struct Ensemble {
     threads: Option<usize>,
     /// Made when it is needed first.
     network: Mutex<Option<Forecaster>>,
+    /// The last forecasts of many rows, by what they were of: windows are evaluated, scored and drawn one after the other.
+    last: Mutex<Vec<(u64, Arc<Vec<Ahead>>)>>,
 }
+
+/// Forecasts of many rows that are remembered: those of validation and of test windows.
+const REMEMBERED: usize = 2;
 
 impl PartialEq for Ensemble {
     fn eq(&self, other: &Self) -> bool {
@@ -203,7 +209,7 @@ impl Ensemble {
 
     fn of(fits: Fits, threads: Option<usize>) -> Self {
         let places = fits.series.iter().enumerate().map(|(i, s)| (s.name.clone(), i)).collect();
-        Self { fits, places, threads, network: Mutex::new(None) }
+        Self { fits, places, threads, network: Mutex::new(None), last: Mutex::new(Vec::new()) }
     }
 
     /// Rows that it forecasts at most.
@@ -291,6 +297,34 @@ impl Ensemble {
             }
         }
         Ok(all)
+    }
+
+    /// As [`Ensemble::forecast`], and the same again without computing it where these rows were among the last that were asked for.
+    ///
+    /// # Errors
+    /// As [`Ensemble::forecast`].
+    pub fn forecast_again(
+        &self,
+        past: &[Past<'_>],
+        horizon: usize,
+    ) -> Result<Arc<Vec<Ahead>>, EnsembleError> {
+        let mut hasher = DefaultHasher::new();
+        horizon.hash(&mut hasher);
+        for Past { fit, column, values } in past {
+            (fit, column, values.len()).hash(&mut hasher);
+            // The rows that a forecast does not read say nothing of it.
+            values[values.len().saturating_sub(ROWS)..].iter().for_each(|y| y.to_bits().hash(&mut hasher));
+        }
+        let key = hasher.finish();
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = last().iter().find(|(of, _)| *of == key) {
+            return Ok(Arc::clone(found));
+        }
+        let found = Arc::new(self.forecast(past, horizon)?);
+        let mut last = last();
+        last.truncate(REMEMBERED - 1);
+        last.insert(0, (key, Arc::clone(&found)));
+        Ok(found)
     }
 
     /// Always the processor, so that a run's forecasts are the same wherever it was trained.

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// windows share most of their rows, so a handful of them is one observation.
 pub const MIN_WINDOWS: usize = 30;
 /// Rolling origins: the second half of the rows before the test part, in so many blocks. A network is fit for each.
-const BLOCKS: usize = 3;
+pub const BLOCKS: usize = 3;
 /// A fold is fit on at least so many windows.
 const MIN_FIT: usize = 4;
 
@@ -70,7 +70,7 @@ impl Fold {
 pub struct Plan {
     /// One fold, validation, or several, rolling origins.
     pub folds: Vec<Fold>,
-    /// Whether the folds are rolling origins because validation has fewer than [`MIN_WINDOWS`] windows.
+    /// Whether the folds are rolling origins: because validation has fewer than [`MIN_WINDOWS`] windows, or as was asked for.
     pub rolling: bool,
     /// Validation windows of the series that has most.
     pub validation: usize,
@@ -81,7 +81,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan for a panel that is divided. Windows are scored only with `history` rows before them, at least the
+    /// A plan for a panel that is divided, by validation where it has enough windows and nobody asks for `rolling` origins. Windows are scored only with `history` rows before them, at least the
     /// context, so that a seasonal naive forecast of this period is scored on the same windows.
     ///
     /// With rolling origins, the rows before the test part are cut in half, and the second half in three blocks. For each
@@ -90,15 +90,15 @@ impl Plan {
     /// without windows to fit on scores the baselines on all windows before the test rows. Where no window has a season before
     /// it, there are the windows without one.
     #[must_use]
-    pub fn new(panel: &WindowedPanel, history: usize) -> Self {
-        let seasonal = Self::with_history(panel, history);
+    pub fn new(panel: &WindowedPanel, history: usize, rolling: bool) -> Self {
+        let seasonal = Self::with_history(panel, history, rolling);
         match seasonal.scored() {
-            0 => Self { seasonal: false, ..Self::with_history(panel, 0) },
+            0 => Self { seasonal: false, ..Self::with_history(panel, 0, rolling) },
             _ => seasonal,
         }
     }
 
-    fn with_history(panel: &WindowedPanel, history: usize) -> Self {
+    fn with_history(panel: &WindowedPanel, history: usize, rolling: bool) -> Self {
         let windows = |segment| -> Vec<Range<usize>> {
             panel.members().iter().map(|m| m.segments.windows(segment).starts()).collect()
         };
@@ -114,7 +114,7 @@ impl Plan {
             })
             .collect();
         let most = validation.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
-        if most >= MIN_WINDOWS {
+        if most >= MIN_WINDOWS && !rolling {
             let later = |(m, starts): (&Member, Range<usize>)| {
                 let context = m.segments.windows(Segment::Train).context();
                 starts.start.max(history.saturating_sub(context)).min(starts.end)..starts.end
@@ -123,7 +123,7 @@ impl Plan {
             let folds = vec![Fold { fit: train, score }];
             return Self { folds, rolling: false, validation: most, all, seasonal: true };
         }
-        let folds: Vec<Fold> = (0..BLOCKS).map(|block| rolling(panel, history, block)).collect();
+        let folds: Vec<Fold> = (0..BLOCKS).map(|block| block_of(panel, history, block)).collect();
         let sound = |f: &Fold| Fold::windows(&f.fit) >= MIN_FIT && Fold::windows(&f.score) > 0;
         let mut folds: Vec<Fold> = folds.into_iter().filter(sound).collect();
         if folds.is_empty() {
@@ -158,7 +158,7 @@ fn starts_within(rows: Range<usize>, context: usize, horizon: usize) -> Range<us
 }
 
 /// The fold of a block of rows before the test part.
-fn rolling(panel: &WindowedPanel, history: usize, block: usize) -> Fold {
+fn block_of(panel: &WindowedPanel, history: usize, block: usize) -> Fold {
     let (mut fit, mut score) = (Vec::new(), Vec::new());
     for m in panel.members() {
         let of_train = m.segments.windows(Segment::Train);
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn validation_is_one_fold_where_it_has_windows() {
         let panel = panel(&[1000, 400], 24, 12);
-        let plan = Plan::new(&panel, 12);
+        let plan = Plan::new(&panel, 12, false);
         assert!(!plan.rolling);
         assert_eq!((plan.folds.len(), plan.validation), (1, 100 - 11));
         assert_eq!(plan.folds[0].fit, [0..700 - 35, 0..280 - 35]);
@@ -210,7 +210,7 @@ mod tests {
     fn rolling_origins_never_score_what_was_fit_nor_a_test_row() {
         for (rows, context, horizon) in [(144, 36, 12), (36, 9, 6), (114, 34, 11), (60, 5, 1)] {
             let panel = panel(&[rows], context, horizon);
-            let plan = Plan::new(&panel, 12);
+            let plan = Plan::new(&panel, 12, false);
             let test = rows - rows / 5;
             assert!(plan.rolling && !plan.folds.is_empty(), "{rows} rows: {plan:?}");
             for fold in &plan.folds {

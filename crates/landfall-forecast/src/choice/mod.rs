@@ -10,7 +10,7 @@ mod ridge;
 mod sizes;
 mod tally;
 
-pub use folds::{Fold, MIN_WINDOWS, Origin, Plan};
+pub use folds::{BLOCKS, Fold, MIN_WINDOWS, Origin, Plan};
 pub use ridge::{Fit, Gram, STRENGTHS};
 pub use sizes::{Asked, Sizes};
 pub use tally::{Candidate, MANY, Metric, Partner, Tally, Unit, Winner};

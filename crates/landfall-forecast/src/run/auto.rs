@@ -1,6 +1,7 @@
 //! The default recipe of a run: sizes from its data, and how its rows are divided for the choice of a forecaster.
 
 use super::RunError;
+use super::ensemble_choice::MOST_WORK;
 use super::forecaster::linear;
 use super::network_options::NetworkOptions;
 use super::presets::{CANDIDATES, Preset};
@@ -9,8 +10,8 @@ use super::settings::Settings;
 use super::settings_error::SettingsError;
 use super::words::Text;
 use crate::choice::linear::Linear;
-use crate::choice::{Asked, Plan, Sizes};
-use crate::data::{Panel, Segment, Series, WindowedPanel};
+use crate::choice::{Asked, MANY, MIN_WINDOWS, Plan, Sizes};
+use crate::data::{Panel, Segment, Series, Split, WindowedPanel};
 use crate::ensemble::{Ensemble, Members};
 use crate::models::{Columns, ModelKind, Reads};
 use crate::train::{Dataset, Loss};
@@ -30,20 +31,23 @@ impl Settings {
     /// A split that is no partition.
     pub fn sized(&self, panel: &Panel, period: usize) -> Result<(Self, Sizes), RunError> {
         let mut s = self.clone();
-        let split = s.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
         let horizon = *s.horizon.get_or_insert(if period > 1 { period.min(96) } else { 12 });
+        if s.split.is_none() && s.members(horizon) != Members::None && has_too_many_windows(panel, horizon) {
+            s.split = Some(LAST_ROWS.to_owned());
+        }
+        let split = s.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
         let pretrained = s.network_kind() == ModelKind::ZeroShot;
         let asked = Asked { context: s.context, by_itself: self.reads_columns_alone(), pretrained };
         let sizes = Sizes::new(panel, split, period, horizon, asked)?;
         s.context = Some(sizes.context);
-        if !sizes.tested && self.has_point_forecasts() {
-            if s.model.is_some() || s.candidates.is_some() {
-                s.ensemble = Some(Members::None);
-            }
-            // Sizes of a network that is not trained are of no use.
+        let members = s.members(horizon);
+        let open = s.model.is_none() && s.candidates.is_none() && s.init.is_none() && members != Members::None;
+        let few = open && s.reads_columns_alone() && has_few_windows(panel, split, horizon)?;
+        if few || !sizes.tested && self.has_point_forecasts() {
+            // Sizes of a network that is not trained are of no use. The ensemble is said, as it competes beside a model that is asked for only then.
             s.network =
                 s.network.and_then(|n| n.columns).map(|columns| NetworkOptions::of_columns(Some(columns)));
-            (s.model, s.candidates) = (Some(ModelKind::Nlinear), None);
+            (s.model, s.candidates, s.ensemble) = (Some(ModelKind::Nlinear), None, Some(members));
         }
         if s.network_kind() == ModelKind::Patchtst {
             let network = s.network.get_or_insert_default();
@@ -118,6 +122,15 @@ impl Settings {
         Ok(())
     }
 
+    /// The members of the ensemble that competes: it does where it is asked for or nobody said which networks do, a forecast is one
+    /// value, and the ensemble has so many rows.
+    fn members(&self, horizon: usize) -> Members {
+        let members = self.ensemble.unwrap_or_default();
+        let asked = self.ensemble.is_none() && (self.model.is_some() || self.candidates.is_some());
+        let open = !asked && self.has_point_forecasts() && horizon <= Ensemble::most_rows(members);
+        if open { members } else { Members::None }
+    }
+
     /// Whether the squared error is minimised, so that a baseline, which has no quantiles, may be chosen.
     fn has_point_forecasts(&self) -> bool {
         self.quantiles.is_none() && self.loss.as_deref().is_none_or(|loss| loss == "mse")
@@ -153,6 +166,9 @@ impl Resolved {
                     .and("a shorter {horizon} needs fewer, and the pretrained model forecasts as it is, without a run"),
             }
             .into());
+        }
+        if given.split.is_none() && matches!(resolved.split, Split::Last { .. }) {
+            resolved.notes.push(tested_by_last_rows(panel, resolved.network.horizon()));
         }
         resolved.notes.extend(if resolved.untested {
             Some(untested(panel, resolved.network.horizon(), resolved.members()))
@@ -219,7 +235,10 @@ impl Resolved {
     /// training and validation; with rolling origins all windows before the test rows, and none to validate.
     #[must_use]
     pub fn planned(&self, dataset: &Dataset, panel: &WindowedPanel) -> (Plan, Dataset) {
-        let plan = Plan::new(panel, self.period);
+        // Where the last rows test, validation has few windows for each of many series, or too many for the ensemble.
+        let last = matches!(self.split, Split::Last { .. });
+        let rolling = last && self.has_ensemble() && panel.members().len() * panel.targets() >= MANY;
+        let plan = Plan::new(panel, self.period, rolling);
         let test = panel.members().iter().map(|m| m.segments.windows(Segment::Test).starts()).collect();
         let (fit, score) = match plan.folds.as_slice() {
             [fold] if !plan.rolling => (fold.fit.clone(), fold.score.clone()),
@@ -265,16 +284,12 @@ impl Resolved {
             .collect()
     }
 
-    /// The members of the ensemble that competes: it does where nobody said which networks do, a forecast is one value, and the
-    /// ensemble has so many rows.
+    /// The members of the ensemble that competes ([`Settings::members`]).
     pub(super) fn members(&self) -> Members {
-        let s = &self.settings;
-        // Without a window that tests the recipe itself sets the model.
-        let asked = s.model.is_some() && !self.untested || s.candidates.is_some();
-        let open = !asked && self.training.loss.levels().is_empty();
-        let members = s.ensemble.unwrap_or_default();
-        let open = open && self.is_default_recipe() && self.network.horizon() <= Ensemble::most_rows(members);
-        if open { members } else { Members::None }
+        match self.is_default_recipe() {
+            true => self.settings.members(self.network.horizon()),
+            false => Members::None,
+        }
     }
 
     /// Whether an ensemble competes.
@@ -307,6 +322,40 @@ fn one_frequency(panel: &Panel) -> Result<(), RunError> {
             other: other.to_string(),
         }),
     }
+}
+
+/// The split where all windows of a fifth of the rows are too much work.
+const LAST_ROWS: &str = "last";
+
+/// Whether the ensemble has too much work with the windows of validation and test, of many series by the usual split.
+fn has_too_many_windows(panel: &Panel, horizon: usize) -> bool {
+    let work = |series: &Series| {
+        let rows = series.rows();
+        let windows = (rows / 10 + 1).saturating_sub(horizon) + (rows / 5 + 1).saturating_sub(horizon);
+        panel.targets() * windows * Ensemble::work(rows, horizon)
+    };
+    panel.series().len() * panel.targets() >= MANY
+        && panel.series().iter().map(work).sum::<usize>() > MOST_WORK
+}
+
+/// Whether many series have too few windows for a network that is trained by steps to win: each so few that rolling origins choose.
+fn has_few_windows(panel: &Panel, split: Split, horizon: usize) -> Result<bool, RunError> {
+    let mut most = 0;
+    for series in panel.series() {
+        let [_, validation, _] = split.with_horizon(horizon).rows(series.rows())?;
+        most = most.max((validation + 1).saturating_sub(horizon));
+    }
+    let many = panel.series().len() * panel.targets() >= MANY;
+    Ok(many && (most < MIN_WINDOWS || matches!(split, Split::Last { .. })))
+}
+
+/// That the last rows test.
+fn tested_by_last_rows(panel: &Panel, horizon: usize) -> Text {
+    Text::plain(format!(
+        "the last {horizon} rows of each of the {} series test: forecasts of all windows of a fifth of the rows would take minutes; ",
+        panel.series().len()
+    ))
+    .and("{split} sets other test rows")
 }
 
 /// That there is no room for a test.

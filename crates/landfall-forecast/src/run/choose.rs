@@ -124,7 +124,8 @@ pub fn choose(
     let baselines = [Baseline::LastValue, seasonal];
     let baselines = &baselines[..if resolved.period > 1 && plan.seasonal { 2 } else { 1 }];
     let sizes = (resolved.network.context(), horizon);
-    let ensemble = EnsembleChoice::of(resolved, panel);
+    let ensemble = EnsembleChoice::of(resolved, panel, plan);
+    let most_errors = ensemble.most_errors(panel).min(intervals::limit(panel, &[]));
     let metric = resolved.settings.metric.unwrap_or(Metric::usual(priors.len()));
     let units = units(panel, resolved.period);
     let mut tally = Tally::new(dataset, sizes, (baselines, ensemble.takes_part()), (&priors, &units), metric);
@@ -134,9 +135,9 @@ pub fn choose(
     for (number, fold) in plan.folds.iter().enumerate() {
         let all = origins(panel, &fold.score);
         let some: Vec<Origin> = all.iter().copied().step_by(every).collect();
-        tally.score_partners(&some, &ensemble.ahead_before(panel, fold, &some)?);
+        tally.score_partners(&some, &ensemble.ahead_before(panel, (number, fold), &some)?);
         if !fold.fits() {
-            let last = last_origins(panel, &fold.score);
+            let last = last_origins(panel, &fold.score, most_errors);
             let none = vec![0.0; last.len() * dataset.targets() * horizon];
             out_of_sample.push((number, last, none));
             continue;
@@ -188,7 +189,7 @@ pub fn choose(
         for (number, fold) in plan.folds.iter().enumerate().filter(|(_, fold)| fold.fits()) {
             let fits = linear.fit(&cpu, dataset, (&origins(panel, &fold.fit), &priors), &[strength])?;
             let Some(fit) = fits.first() else { continue };
-            let last = last_origins(panel, &fold.score);
+            let last = last_origins(panel, &fold.score, most_errors);
             let predictions = linear.predict(&cpu, dataset, &last, fit)?;
             out_of_sample.push((number, last, predictions));
         }
@@ -199,7 +200,7 @@ pub fn choose(
         let mut predicted = Vec::with_capacity(out_of_sample.len());
         for (number, origins, network) in out_of_sample {
             let ahead = match forecaster.ensemble {
-                true => ensemble.ahead_before(panel, &plan.folds[number], &origins)?,
+                true => ensemble.ahead_before(panel, (number, &plan.folds[number]), &origins)?,
                 false => Vec::new(),
             };
             predicted.push(Predicted { origins, network, ensemble: ahead });
@@ -257,8 +258,7 @@ fn untested(panel: &WindowedPanel, seasonal: Baseline, with_ensemble: bool) -> W
 }
 
 /// The last windows to score of each series: as many as intervals are made of.
-fn last_origins(panel: &WindowedPanel, score: &[Range<usize>]) -> Vec<Origin> {
-    let limit = intervals::limit(panel, &[]);
+fn last_origins(panel: &WindowedPanel, score: &[Range<usize>], limit: usize) -> Vec<Origin> {
     let last: Vec<_> = score.iter().map(|r| r.end.saturating_sub(limit).max(r.start)..r.end).collect();
     origins(panel, &last)
 }

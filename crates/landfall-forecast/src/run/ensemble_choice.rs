@@ -4,14 +4,16 @@ use super::RunError;
 use super::ensembles::{Rows, ahead, fit, scaled};
 use super::forecaster::Forecaster;
 use super::resolve::Resolved;
-use crate::choice::{Fold, Origin, Plan};
+use crate::choice::{BLOCKS, Fold, Origin, Plan};
 use crate::data::{Member, Segment, WindowedPanel};
 use crate::ensemble::{Ensemble, Members};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Work of forecasting all validation and test windows, in tokens of the pretrained network, beyond which the ensemble takes no
 /// part: about two minutes of a core.
-const MOST_WORK: usize = 1_000_000;
+pub(super) const MOST_WORK: usize = 1_000_000;
 /// Work of scoring it beside the other candidates: more windows than that are sampled evenly.
 const SCORED_WORK: usize = 250_000;
 
@@ -29,13 +31,15 @@ pub(super) struct EnsembleChoice {
     sizes: (usize, usize),
     threads: Option<usize>,
     takes_part: bool,
+    /// Its models of the rows before each fold, of the series that were scored there so far.
+    before: RefCell<HashMap<usize, Ensemble>>,
     /// Why it takes no part, where it could.
     pub(super) left_out: Option<String>,
 }
 
 impl EnsembleChoice {
     /// The ensemble of these settings ([`Resolved::members`]), unless the panel has too many windows for it.
-    pub(super) fn of(resolved: &Resolved, panel: &WindowedPanel) -> Self {
+    pub(super) fn of(resolved: &Resolved, panel: &WindowedPanel, plan: &Plan) -> Self {
         let members = resolved.members();
         let sizes = (panel.targets(), resolved.network.horizon());
         let windows = |segment| {
@@ -45,13 +49,17 @@ impl EnsembleChoice {
             };
             panel.members().iter().flat_map(of)
         };
-        let work = work([Segment::Validation, Segment::Test].into_iter().flat_map(windows), sizes);
+        // With rolling origins no window is forecast because it validates.
+        let segments = [Segment::Test, Segment::Validation];
+        let segments = &segments[..if plan.rolling { 1 } else { 2 }];
+        let work = work(segments.iter().flat_map(|segment| windows(*segment)), sizes);
         let left_out = (members != Members::None && work > MOST_WORK).then(|| {
             "the ensemble is left out: forecasts of all windows that validate and test would take it minutes".to_owned()
         });
         let takes_part = members != Members::None && left_out.is_none();
         let threads = resolved.settings.threads;
-        Self { members, season: resolved.period, sizes, threads, takes_part, left_out }
+        let before = RefCell::default();
+        Self { members, season: resolved.period, sizes, threads, takes_part, before, left_out }
     }
 
     /// Whether it is a candidate.
@@ -69,12 +77,22 @@ impl EnsembleChoice {
         }
     }
 
+    /// Windows of each series and fold whose errors intervals are made of at most, so that they are no more work than
+    /// [`MOST_WORK`] in all.
+    pub(super) fn most_errors(&self, panel: &WindowedPanel) -> usize {
+        let rows = panel.members().iter().map(|m| m.series.rows());
+        match self.takes_part {
+            true => MOST_WORK / (BLOCKS * work(rows, self.sizes)).max(1),
+            false => usize::MAX,
+        }
+    }
+
     /// What it forecasts of windows of a fold, `[origins, targets, horizon]`, scaled, by models of the rows before the fold's first
     /// window; nothing where it takes no part.
     pub(super) fn ahead_before(
         &self,
         panel: &WindowedPanel,
-        fold: &Fold,
+        (number, fold): (usize, &Fold),
         origins: &[Origin],
     ) -> Result<Vec<f64>, RunError> {
         if !self.takes_part {
@@ -82,16 +100,26 @@ impl EnsembleChoice {
         }
         let mut scored = vec![false; panel.members().len()];
         origins.iter().for_each(|o| scored[o.series] = true);
-        let of = |(i, m): (usize, &'_ Member)| if scored[i] { first_scored(m, fold, i) } else { 0 };
-        let known = panel.members().iter().enumerate().map(of).collect::<Vec<usize>>();
-        let series = panel.members().iter().zip(known).map(|(m, known)| (&m.series, known));
-        let ensemble = fit(self.members, (self.season, self.sizes.0), series, self.threads)?;
+        let mut before = self.before.borrow_mut();
+        let has = |fitted: &&Ensemble| {
+            let all = panel.members().iter().zip(&scored);
+            let fit =
+                |m: &Member| fitted.place(m.series.name(), false).is_some_and(|at| fitted.rows(at).1 > 0);
+            all.filter(|(_, scored)| **scored).all(|(m, _)| fit(m))
+        };
+        if before.get(&number).filter(has).is_none() {
+            let of = |(i, m): (usize, &'_ Member)| if scored[i] { first_scored(m, fold, i) } else { 0 };
+            let known = panel.members().iter().enumerate().map(of).collect::<Vec<usize>>();
+            let series = panel.members().iter().zip(known).map(|(m, known)| (&m.series, known));
+            before.insert(number, fit(self.members, (self.season, self.sizes.0), series, self.threads)?);
+        }
+        let Some(ensemble) = before.get(&number) else { return Ok(Vec::new()) };
         let rows = |o: &Origin| {
             let m = &panel.members()[o.series];
             Rows { series: &m.series, scaler: &m.scaler, known: o.at - o.begin }
         };
         let rows: Vec<Rows<'_>> = origins.iter().map(rows).collect();
-        Ok(scaled(&ahead(&ensemble, &rows, self.sizes, false)?, &rows, self.sizes.0))
+        Ok(scaled(&ahead(ensemble, &rows, self.sizes, false)?, &rows, self.sizes.0))
     }
 
     /// The models that the run keeps: of its series, where the ensemble takes part in what was chosen, and of those that are

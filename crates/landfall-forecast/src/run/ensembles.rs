@@ -4,6 +4,7 @@ use super::RunError;
 use crate::data::{Scaler, Series};
 use crate::ensemble::{Ahead, Ensemble, Known, Members, Past};
 use chrono::DateTime;
+use std::sync::Arc;
 
 /// The file of a run's directory with the models of its ensemble.
 pub(super) const ENSEMBLE: &str = "ensemble.json";
@@ -38,7 +39,7 @@ pub(super) fn ahead(
     rows: &[Rows<'_>],
     (targets, horizon): (usize, usize),
     only: bool,
-) -> Result<Vec<Ahead>, RunError> {
+) -> Result<Arc<Vec<Ahead>>, RunError> {
     let mut past = Vec::with_capacity(rows.len() * targets);
     for one in rows {
         let place = ensemble.place(one.series.name(), only);
@@ -47,7 +48,7 @@ pub(super) fn ahead(
             past.push(Past { fit, column, values: &values[..one.known] });
         }
     }
-    Ok(ensemble.forecast(&past, horizon)?)
+    Ok(ensemble.forecast_again(&past, horizon)?)
 }
 
 /// The values of forecasts of these rows, scaled: `[rows, targets, horizon]`.

@@ -141,7 +141,7 @@ impl Forecaster {
         rows: &[Rows<'_>],
         sizes: (usize, usize),
         only: bool,
-    ) -> Result<Vec<Ahead>, RunError> {
+    ) -> Result<Arc<Vec<Ahead>>, RunError> {
         let models = self.models.as_deref().ok_or(RunError::NoModels)?;
         ahead(models, rows, sizes, only)
     }

@@ -76,7 +76,7 @@ settings! {
     /// dlinear and nlinear, which is trained by steps.
     candidates: Vec<ModelKind> => Facts::of(Model, "A,B").arity(List);
     /// The default recipe's ensemble, which competes with the networks: all (the pretrained network, ETS and dynamic Theta),
-    /// statistical (without the pretrained network) or none [default: all].
+    /// statistical (without the pretrained network) or none [default: all; none where a model or candidates are given].
     ensemble: Members => Facts::named(Model);
     /// The error that the default recipe chooses by, in which each series counts alike: rmsse, mase or mse [default: mase for 20 series and columns or more,
     /// else rmsse].
