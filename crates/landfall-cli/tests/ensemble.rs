@@ -178,7 +178,9 @@ fn an_ensemble_that_is_asked_for_competes_beside_a_model_that_is() {
     f.runs(&format!("train --data d.csv {TRAIN} --horizon 6 --model nlinear --out alone"));
     // Of many series it is not replaced by NLinear either.
     f.write("many.csv", monthly(&(0..20).map(|series| (series, 0..60)).collect::<Vec<_>>()));
-    f.runs(&format!("train --data many.csv {TRAIN} --horizon 6 --model tide --ensemble statistical --out many"));
+    f.runs(&format!(
+        "train --data many.csv {TRAIN} --horizon 6 --model tide --ensemble statistical --out many"
+    ));
     assert!(names("many").contains(&"mean of tide and ensemble".to_owned()), "{:?}", names("many"));
     assert!(!names("alone").iter().any(|name| name.contains("ensemble")), "{:?}", names("alone"));
 }

@@ -41,7 +41,8 @@ impl Settings {
         let sizes = Sizes::new(panel, split, period, horizon, asked)?;
         s.context = Some(sizes.context);
         let members = s.members(horizon);
-        let open = s.model.is_none() && s.candidates.is_none() && s.init.is_none() && members != Members::None;
+        let open =
+            s.model.is_none() && s.candidates.is_none() && s.init.is_none() && members != Members::None;
         let few = open && s.reads_columns_alone() && has_few_windows(panel, split, horizon)?;
         if few || !sizes.tested && self.has_point_forecasts() {
             // Sizes of a network that is not trained are of no use. The ensemble is said, as it competes beside a model that is asked for only then.
