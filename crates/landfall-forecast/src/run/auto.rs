@@ -10,7 +10,7 @@ use super::settings::Settings;
 use super::settings_error::SettingsError;
 use super::words::Text;
 use crate::choice::linear::Linear;
-use crate::choice::{Asked, MANY, MIN_WINDOWS, Plan, Sizes};
+use crate::choice::{Asked, MANY, MIN_WINDOWS, Metric, Plan, Sizes};
 use crate::data::{Panel, Segment, Series, Split, WindowedPanel};
 use crate::ensemble::{Ensemble, Members};
 use crate::models::{Columns, ModelKind, Reads};
@@ -211,6 +211,15 @@ impl Resolved {
     #[must_use]
     pub fn is_default_recipe(&self) -> bool {
         self.settings.preset.as_deref() == Some(Preset::auto().name)
+    }
+
+    /// The error that chooses among forecasts of so many series and columns; the squared one where a preset says what forecasts.
+    #[must_use]
+    pub fn metric(&self, columns: usize) -> Metric {
+        match self.is_default_recipe() {
+            true => self.settings.metric.unwrap_or(Metric::usual(columns)),
+            false => Metric::Mse,
+        }
     }
 
     /// Whether a network is trained by steps: PatchTST, or any network with another loss than the squared error.

@@ -126,7 +126,7 @@ pub fn choose(
     let sizes = (resolved.network.context(), horizon);
     let ensemble = EnsembleChoice::of(resolved, panel, plan);
     let most_errors = ensemble.most_errors(panel).min(intervals::limit(panel, &[]));
-    let metric = resolved.settings.metric.unwrap_or(Metric::usual(priors.len()));
+    let metric = resolved.metric(priors.len());
     let units = units(panel, resolved.period);
     let mut tally = Tally::new(dataset, sizes, (baselines, ensemble.takes_part()), (&priors, &units), metric);
     let every = (plan.scored() * horizon).div_ceil(VALUES).max(1).max(ensemble.stride(panel, plan));

@@ -50,8 +50,8 @@ pub use on_device::{AutoReason, OnDevice, on_device};
 pub use open::{ClassPrediction, Forecast, Run, open};
 pub use prepared::Prepared;
 pub use record::{
-    BaselineRecord, ClassRecord, ColumnRecord, EvaluationRecord, IntervalRecord, IntervalScore,
-    QuantileRecord, Scalars, SeriesRecord, StepLine, Units,
+    BaselineRecord, BesideBaseline, ClassRecord, ColumnRecord, EvaluationRecord, IntervalRecord,
+    IntervalScore, QuantileRecord, Scalars, SeriesRecord, StepLine, Units,
 };
 
 pub use declared::{Arity, Facts, Group, Range, Setting};

@@ -1,5 +1,6 @@
 //! What a run reports: lines of `metrics.jsonl`.
 
+use crate::choice::Metric;
 use crate::data::conformal::IntervalSums;
 use crate::data::{Member, Metrics, QuantileScores, Segment, TokenNames, WindowedPanel};
 use crate::train::{Evaluation, StepRecord};
@@ -256,7 +257,34 @@ impl Units {
 /// Of intervals that hold another share of the test values than they should, by this many points, a person is told.
 const POINTS: f64 = 10.0;
 
+/// An error beside that of the better baseline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BesideBaseline<'a> {
+    /// Which error: MASE, or the squared one.
+    pub metric: Metric,
+    /// The forecast's.
+    pub own: f64,
+    /// The better baseline.
+    pub baseline: &'a BaselineRecord,
+    /// Its error.
+    pub other: f64,
+}
+
 impl EvaluationRecord {
+    /// The error that a choice was by, beside that of the better baseline: MASE where that chose and is known, else the squared
+    /// error. One far series of many weighs little in the first.
+    #[must_use]
+    pub fn beside_baseline(&self, chosen_by: Metric) -> Option<BesideBaseline<'_>> {
+        let mase = self.metrics.and_then(|m| m.mase).filter(|_| chosen_by == Metric::Mase);
+        let error = |b: &BaselineRecord| match mase {
+            Some(_) => b.metrics.mase.unwrap_or(f64::INFINITY),
+            None => b.mse,
+        };
+        let baseline = self.baselines.iter().min_by(|a, b| error(a).total_cmp(&error(b)))?;
+        let (metric, own) = mase.map_or((Metric::Mse, self.mse), |mase| (Metric::Mase, mase));
+        Some(BesideBaseline { metric, own, baseline, other: error(baseline) })
+    }
+
     /// That intervals are too wide or too narrow on the windows that were scored, a sentence for each such level.
     #[must_use]
     pub fn coverage_remarks(&self) -> Vec<String> {
@@ -336,5 +364,32 @@ impl EvaluationRecord {
                 .map(series)
                 .collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forecast_is_compared_by_the_error_that_chose_it() {
+        let metrics = |mase| Metrics { rmse: None, mase: Some(mase), smape: None, r2: None };
+        let baseline = |name: &str, mse, mase| BaselineRecord {
+            name: name.to_owned(),
+            mse,
+            mae: 1.0,
+            metrics: metrics(mase),
+        };
+        let text = r#"{"step":0,"split":"test","mse":9.0,"mae":1.0,"mse_drop_last":9.0,"mae_drop_last":1.0,"windows":1,"windows_drop_last":1,"columns":[]}"#;
+        let mut record: EvaluationRecord = serde_json::from_str(text).expect("a record");
+        assert_eq!(record.beside_baseline(Metric::Mase), None);
+        record.metrics = Some(metrics(0.8));
+        record.baselines = vec![baseline("a", 3.0, 1.6), baseline("b", 11.0, 1.5)];
+        let found = |metric| {
+            let c = record.beside_baseline(metric).expect("baselines");
+            (c.metric, c.own, c.baseline.name.as_str(), c.other)
+        };
+        assert_eq!(found(Metric::Mase), (Metric::Mase, 0.8, "b", 1.5));
+        assert_eq!(found(Metric::Rmsse), (Metric::Mse, 9.0, "a", 3.0));
     }
 }

@@ -5,7 +5,7 @@ use super::choice::Chosen;
 use crate::choice::{MIN_WINDOWS, Metric};
 use crate::data::{Segment, Setting};
 use crate::report::digits;
-use crate::run::{BaselineRecord, Choice, ENSEMBLE_STAYS, Scored};
+use crate::run::{Choice, ENSEMBLE_STAYS, Scored};
 
 /// Fewer test windows than these say little: neighbouring windows share most of their rows.
 const FEW_WINDOWS: usize = 20;
@@ -55,26 +55,21 @@ impl Finished {
     /// compared by it, others by the squared error.
     #[must_use]
     pub fn unbeaten(&self) -> Option<String> {
-        let last = self.records.last()?;
-        let by_mase = self.chosen.as_ref().is_some_and(|c| c.choice.metric == Metric::Mase);
-        let own = last.metrics.and_then(|m| m.mase).filter(|_| by_mase);
-        let (metric, own) = own.map_or((Metric::Mse, last.mse), |mase| (Metric::Mase, mase));
-        let error = |s: &BaselineRecord| match metric {
-            Metric::Mase => s.metrics.mase.unwrap_or(f64::INFINITY),
-            Metric::Mse | Metric::Rmsse => s.mse,
-        };
-        let better = last.baselines.iter().min_by(|a, b| error(a).total_cmp(&error(b)));
-        let s = better.filter(|s| own >= error(s))?;
-        let baseline = &s.name;
+        let metric = self.chosen.as_ref().map_or(Metric::Mse, |c| c.choice.metric);
+        let compared = self.records.last()?.beside_baseline(metric)?;
+        if compared.own < compared.other {
+            return None;
+        }
+        let baseline = &compared.baseline.name;
         let alone = |c: &Chosen| c.choice.forecaster.share == 0.0 && !c.choice.forecaster.ensemble;
         let what = if self.chosen.as_ref().is_some_and(alone) {
             "No network was better than a baseline on the validation data".to_owned()
         } else {
             format!(
                 "The forecast does not beat {baseline}: {} {} against {}",
-                metric.name(),
-                digits(own),
-                digits(error(s))
+                compared.metric.name(),
+                digits(compared.own),
+                digits(compared.other)
             )
         };
         let tries = match self.chosen {

@@ -2,6 +2,7 @@
 
 use super::super::page::Page;
 use super::super::svg::{digits, shortened};
+use crate::choice::Metric;
 use crate::data::{LevelScores, Metrics, Summary, count};
 use crate::files::read_text;
 use crate::run::{ENSEMBLE_STAYS, EvaluationRecord, IntervalRecord, IntervalScore, Run, SCALED};
@@ -25,26 +26,29 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord) {
     page.heading(2, "How good it is");
     let units = run.resolved().units();
     let name = run.forecaster_name();
-    let best = record.baselines.iter().reduce(|a, b| if b.mse < a.mse { b } else { a });
-    if let Some(best) = best {
-        let ratio = record.mse / best.mse;
-        if record.mse < best.mse {
+    let metric = run.resolved().metric(run.scalers().len() * run.targets());
+    if let Some(compared) = record.beside_baseline(metric) {
+        let error = match compared.metric {
+            Metric::Mase => "mean absolute scaled error (MASE)",
+            Metric::Mse | Metric::Rmsse => "mean squared error",
+        };
+        let (ratio, baseline) = (compared.own / compared.other, &compared.baseline.name);
+        if compared.own < compared.other {
             let text = format!(
-                "{name} forecasts the test windows with {:.1} % less mean squared error than the better baseline, {}.",
-                100.0 * (1.0 - ratio),
-                best.name
+                "{name} forecasts the test windows with {:.1} % less {error} than the better baseline, {baseline}.",
+                100.0 * (1.0 - ratio)
             );
             page.paragraph("", &text);
         } else {
             let text = format!(
-                "{name} does not beat the better baseline on the test windows: its mean squared error is {} times that of {}. \
+                "{name} does not beat the better baseline on the test windows: its {error} is {} times that of {baseline}. \
                  Try a longer series, a shorter horizon, or another seasonal period.",
-                digits(ratio),
-                best.name
+                digits(ratio)
             );
             page.paragraph("warn", &text);
         }
     }
+    let best = record.baselines.iter().reduce(|a, b| if b.mse < a.mse { b } else { a });
     if record.windows < FEW {
         page.paragraph(
             "warn",
