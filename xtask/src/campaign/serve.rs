@@ -1,6 +1,6 @@
 //! Hostile requests: a server answers each with a right code or ends its connection, and stays as it was.
 
-use super::hostile::{Case, Then, columns, csv, hostile, post};
+use super::hostile::{Case, Then, columns, csv, hostile, post, queries};
 use super::options::Options;
 use super::random::Random;
 use super::server::{Kind, Server};
@@ -61,6 +61,11 @@ impl Attack<'_> {
         let good = post(self.kind.path(), "text/csv", self.history.as_bytes());
         let before = server.ask(&good)?;
         self.warm(&server)?;
+        for case in queries(self.history, self.kind) {
+            if let Err(why) = try_one(&server.address, &case) {
+                tally.finding(self.says(&format!("to a stated query: {why}")));
+            }
+        }
         let tenth = cases.start + cases.len() / 10;
         let (over, times) = (AtomicBool::new(false), Mutex::new(Vec::new()));
         let (memory, threads) = std::thread::scope(|scope| {
