@@ -192,6 +192,7 @@ impl Rolling {
             point,
             values,
             bounds: &[],
+            widths: &[],
         }
     }
 

@@ -85,6 +85,18 @@ pub struct Ahead {
     pub spread: Vec<Quantiles>,
 }
 
+impl Ahead {
+    /// Half the width of the 80 % interval of each step; 0 where no spread is known.
+    pub fn half_widths(&self) -> impl Iterator<Item = f64> {
+        half_widths_of(&self.spread).chain(std::iter::repeat(0.0)).take(self.values.len())
+    }
+}
+
+/// Half the width of the 80 % interval of each of these steps.
+pub fn half_widths_of(spread: &[Quantiles]) -> impl Iterator<Item = f64> {
+    spread.iter().map(|row| 0.5 * (row[row.len() - 1] - row[0]))
+}
+
 /// The models of a column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Column {

@@ -114,6 +114,7 @@ pub fn forecasts<E: From<DataError>>(
                 point: 0,
                 values,
                 bounds: &[],
+                widths: &[],
             };
             each(forecast)?;
         }

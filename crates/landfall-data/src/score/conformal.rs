@@ -31,6 +31,12 @@ fn rank(n: usize, level: f64) -> Option<usize> {
     (rank <= n).then_some(rank)
 }
 
+/// Half the width of an interval of this level, in percent, from sorted absolute errors; `None` where they are fewer than [`needed`].
+#[must_use]
+pub fn half_width(sorted: &[f32], level: f64) -> Option<f64> {
+    sorted.get(rank(sorted.len(), level)? - 1).map(|x| f64::from(*x))
+}
+
 /// The number of windows of a series whose errors are kept: 1000, or three horizons of them where these are more; fewer where
 /// `values` errors of a window (over all series) would not fit into 512 MiB, but as many as the highest level needs.
 #[must_use]
@@ -85,8 +91,7 @@ impl RecentErrors {
     /// Half the width of an interval at a place of a window; `None` where the windows are fewer than [`needed`].
     #[must_use]
     pub fn half_width(&self, place: usize, level: f64) -> Option<f64> {
-        let sorted = self.sorted.get(place)?;
-        sorted.get(rank(sorted.len(), level)? - 1).map(|x| f64::from(*x))
+        half_width(self.sorted.get(place)?, level)
     }
 }
 

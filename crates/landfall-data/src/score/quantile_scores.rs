@@ -117,6 +117,7 @@ mod tests {
             point: 1,
             values: &values,
             bounds: &[],
+            widths: &[],
         });
         let scores = sums.finish().expect("scores");
         // Losses: 0.75·2 + 0.25·2 = 2, and 0.5·2 + 0 = 1; Σ|y| = 1.

@@ -21,6 +21,8 @@ pub struct WindowForecast<'a> {
     pub values: &'a [f64],
     /// Lower and upper bounds of its intervals, `[targets, intervals, 2, H]`; empty where it has none.
     pub bounds: &'a [f64],
+    /// Half the widths of the 80 % intervals that the forecaster itself gives, `[targets, H]`; empty where it gives none.
+    pub widths: &'a [f64],
 }
 
 impl<'a> WindowForecast<'a> {

@@ -1,15 +1,18 @@
 //! The choice of what a run forecasts with, by validation or by rolling origins.
 
 use super::ensemble_choice::EnsembleChoice;
-use super::ensembles::ENSEMBLE;
+use super::ensembles::{ENSEMBLE, Scaled};
 use super::forecaster::{Forecaster, non_negative, priors};
 use super::intervals;
 use super::past_windows::{self, Errors, PastWindow};
+use super::pooled::Pooled;
 use super::resolve::Resolved;
 use super::{RunError, RunFolder};
 use crate::checkpoint::{load_weights, write_weights};
 use crate::choice::linear::{Linear, origins};
-use crate::choice::{Candidate, Fit, Fold, Metric, Origin, Partner, Plan, STRENGTHS, Tally, Unit, Winner};
+use crate::choice::{
+    Candidate, Fit, Fold, MANY, Metric, Origin, Partner, Plan, STRENGTHS, Tally, Unit, Winner,
+};
 use crate::data::{Baseline, Member, Prior, Segment, WindowedPanel, seasonal_scale};
 use crate::models::ModelKind;
 use crate::pretrained::Pretrained;
@@ -130,14 +133,16 @@ pub fn choose(
     let units = units(panel, resolved.period);
     let mut tally = Tally::new(dataset, sizes, (baselines, ensemble.takes_part()), (&priors, &units), metric);
     let every = (plan.scored() * horizon).div_ceil(VALUES).max(1).max(ensemble.stride(panel, plan));
+    // The windows of one of many series are few: errors of all of them make the intervals, of the windows that are scored anyway.
+    let pools = ensemble.takes_part() && priors.len() >= MANY;
     // Windows and their predictions by networks that were not fit on them, and the number of their fold.
     let mut out_of_sample = Vec::new();
     for (number, fold) in plan.folds.iter().enumerate() {
         let all = origins(panel, &fold.score);
         let some: Vec<Origin> = all.iter().copied().step_by(every).collect();
-        tally.score_partners(&some, &ensemble.ahead_before(panel, (number, fold), &some)?);
+        tally.score_partners(&some, &ensemble.ahead_before(panel, (number, fold), &some)?.values);
         if !fold.fits() {
-            let last = last_origins(panel, &fold.score, most_errors);
+            let last = if pools { some } else { last_origins(panel, &fold.score, most_errors) };
             let none = vec![0.0; last.len() * dataset.targets() * horizon];
             out_of_sample.push((number, last, none));
             continue;
@@ -155,16 +160,17 @@ pub fn choose(
         if !resolved.trains() {
             continue;
         }
+        let (mut kept, which) = (Vec::new(), (dataset.targets(), every));
         if plan.rolling {
             let Some(mut session) = trained_on(resolved, session, fold, dataset, panel, stop)? else {
                 return Ok(None);
             };
-            let mut kept = Vec::new();
-            let which = (dataset.targets(), every);
             score_trained(&mut session, resolved, &mut tally, &some, which, Some(&mut kept))?;
-            out_of_sample.push((number, some, kept));
         } else {
-            score_trained(session, resolved, &mut tally, &some, (dataset.targets(), every), None)?;
+            score_trained(session, resolved, &mut tally, &some, which, pools.then_some(&mut kept))?;
+        }
+        if plan.rolling || pools {
+            out_of_sample.push((number, some, kept));
         }
     }
     let mut winner = tally.winner().unwrap_or_else(|| untested(panel, seasonal, ensemble.takes_part()));
@@ -189,24 +195,32 @@ pub fn choose(
         for (number, fold) in plan.folds.iter().enumerate().filter(|(_, fold)| fold.fits()) {
             let fits = linear.fit(&cpu, dataset, (&origins(panel, &fold.fit), &priors), &[strength])?;
             let Some(fit) = fits.first() else { continue };
-            let last = last_origins(panel, &fold.score, most_errors);
+            let last = if pools {
+                origins(panel, &fold.score).into_iter().step_by(every).collect()
+            } else {
+                last_origins(panel, &fold.score, most_errors)
+            };
             let predictions = linear.predict(&cpu, dataset, &last, fit)?;
             out_of_sample.push((number, last, predictions));
         }
         let fits = linear.fit(&cpu, dataset, (&origins(panel, &plan.all), &priors), &[strength])?;
         write_linear(resolved, session, dataset, folder, (kind, linear), &fits)?;
     }
-    if forecaster.refit {
+    let pools = pools && forecaster.ensemble;
+    if forecaster.refit || pools {
         let mut predicted = Vec::with_capacity(out_of_sample.len());
         for (number, origins, network) in out_of_sample {
             let ahead = match forecaster.ensemble {
                 true => ensemble.ahead_before(panel, (number, &plan.folds[number]), &origins)?,
-                false => Vec::new(),
+                false => Scaled::default(),
             };
             predicted.push(Predicted { origins, network, ensemble: ahead });
         }
-        let errors = errors_before_refit(&forecaster, panel, dataset, (sizes, &priors), &predicted);
-        past_windows::write(folder.path(), panel, &errors)?;
+        let (errors, pooled) = errors_before_refit(&forecaster, panel, dataset, (sizes, &priors), &predicted);
+        match pools {
+            true => pooled.sorted().write(folder.path())?,
+            false => past_windows::write(folder.path(), panel, &errors)?,
+        }
     }
     forecaster.models = ensemble.fit(panel, plan, &forecaster)?;
     if let Some(models) = &forecaster.models {
@@ -268,40 +282,44 @@ fn last_origins(panel: &WindowedPanel, score: &[Range<usize>], limit: usize) -> 
 struct Predicted {
     origins: Vec<Origin>,
     network: Vec<f64>,
-    ensemble: Vec<f64>,
+    ensemble: Scaled,
 }
 
-/// Absolute errors of a forecaster in windows that its network was not fit on when it predicted them, for each series.
+/// Absolute errors of a forecaster in windows that its network was not fit on when it predicted them, for each series and of all together.
 fn errors_before_refit(
     forecaster: &Forecaster,
     panel: &WindowedPanel,
     dataset: &Dataset,
     ((context, horizon), priors): ((usize, usize), &[Prior]),
     predicted: &[Predicted],
-) -> Vec<Errors> {
+) -> (Vec<Errors>, Pooled) {
+    let mut pooled = Pooled::default();
     let (targets, limit) = (dataset.targets(), intervals::limit(panel, &[]));
     let mut all = vec![Errors::new(); panel.members().len()];
     for Predicted { origins, network, ensemble } in predicted {
         let each = (targets * horizon).max(1);
         for (i, (origin, window)) in origins.iter().zip(network.chunks_exact(each)).enumerate() {
-            let ensemble = ensemble.get(i * each..).unwrap_or_default();
+            let (values, widths) = (&ensemble.values, &ensemble.widths);
             let mut errors = Vec::with_capacity(window.len());
             for (target, forecast) in window.chunks_exact(horizon).enumerate() {
                 let column = &dataset.values[target * dataset.rows..][..dataset.rows];
                 let mut forecast = forecast.to_vec();
                 let prior = priors.get(origin.series * targets + target).copied().unwrap_or_default();
                 let history = &column[origin.begin..origin.at];
-                let own = ensemble.get(target * horizon..).unwrap_or_default();
+                let of = i * each + target * horizon;
+                let own = values.get(of..).unwrap_or_default();
                 forecaster.combine((history, own), prior, (context, horizon), &mut forecast);
-                let pairs = column[origin.at..].iter().zip(&forecast);
-                errors.extend(pairs.map(|(y, f)| past_windows::rounded_up((f64::from(*y) - f).abs())));
+                let pairs = || column[origin.at..].iter().zip(&forecast);
+                let apart = || pairs().map(|(y, f)| (f64::from(*y) - f).abs());
+                errors.extend(apart().map(past_windows::rounded_up));
+                pooled.add(apart(), widths.get(of..of + horizon).unwrap_or_default());
             }
             let series = &panel.members()[origin.series].series;
             let last = past_windows::place(series, origin.at - origin.begin + horizon - 1);
             past_windows::add(&mut all[origin.series], PastWindow { last, errors }, limit);
         }
     }
-    all
+    (all, pooled)
 }
 
 /// Adds the errors of the trained network: those of its point forecasts of every `every`-th validation window, which are also

@@ -1,7 +1,7 @@
 //! The ensemble among the candidates of a choice.
 
 use super::RunError;
-use super::ensembles::{Rows, ahead, fit, scaled};
+use super::ensembles::{Rows, Scaled, ahead, fit, scaled};
 use super::forecaster::Forecaster;
 use super::resolve::Resolved;
 use crate::choice::{BLOCKS, Fold, Origin, Plan};
@@ -87,16 +87,16 @@ impl EnsembleChoice {
         }
     }
 
-    /// What it forecasts of windows of a fold, `[origins, targets, horizon]`, scaled, by models of the rows before the fold's first
+    /// What it forecasts of windows of a fold, by models of the rows before the fold's first
     /// window; nothing where it takes no part.
     pub(super) fn ahead_before(
         &self,
         panel: &WindowedPanel,
         (number, fold): (usize, &Fold),
         origins: &[Origin],
-    ) -> Result<Vec<f64>, RunError> {
+    ) -> Result<Scaled, RunError> {
         if !self.takes_part {
-            return Ok(Vec::new());
+            return Ok(Scaled::default());
         }
         let mut scored = vec![false; panel.members().len()];
         origins.iter().for_each(|o| scored[o.series] = true);
@@ -113,7 +113,7 @@ impl EnsembleChoice {
             let series = panel.members().iter().zip(known).map(|(m, known)| (&m.series, known));
             before.insert(number, fit(self.members, (self.season, self.sizes.0), series, self.threads)?);
         }
-        let Some(ensemble) = before.get(&number) else { return Ok(Vec::new()) };
+        let Some(ensemble) = before.get(&number) else { return Ok(Scaled::default()) };
         let rows = |o: &Origin| {
             let m = &panel.members()[o.series];
             Rows { series: &m.series, scaler: &m.scaler, known: o.at - o.begin }

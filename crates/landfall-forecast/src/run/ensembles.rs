@@ -51,14 +51,24 @@ pub(super) fn ahead(
     Ok(ensemble.forecast_again(&past, horizon)?)
 }
 
-/// The values of forecasts of these rows, scaled: `[rows, targets, horizon]`.
-pub(super) fn scaled(ahead: &[Ahead], rows: &[Rows<'_>], targets: usize) -> Vec<f64> {
-    let of = |(i, ahead): (usize, &Ahead)| {
+/// Forecasts `[rows, targets, horizon]`, scaled.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Scaled {
+    pub(super) values: Vec<f64>,
+    /// Half the widths of their own 80 % intervals.
+    pub(super) widths: Vec<f64>,
+}
+
+/// Forecasts of these rows, scaled.
+pub(super) fn scaled(ahead: &[Ahead], rows: &[Rows<'_>], targets: usize) -> Scaled {
+    let mut found = Scaled::default();
+    for (i, ahead) in ahead.iter().enumerate() {
         let (scaler, column) = (rows[i / targets.max(1)].scaler, i % targets.max(1));
         let (mean, std) = (scaler.mean()[column], scaler.std()[column]);
-        ahead.values.iter().map(|y| (y - mean) / std).collect::<Vec<f64>>()
-    };
-    ahead.iter().enumerate().flat_map(of).collect()
+        found.values.extend(ahead.values.iter().map(|y| (y - mean) / std));
+        found.widths.extend(ahead.half_widths().map(|width| width / std));
+    }
+    found
 }
 
 /// The first row of a series, counted from its first row at the fit. Without dates, or a step, it is that one, and not known where

@@ -1,7 +1,7 @@
 //! What a run of the default recipe forecasts with: a network, a partner that needs no training of steps, or the mean of both.
 
 use super::RunError;
-use super::ensembles::{Rows, ahead, scaled};
+use super::ensembles::{Rows, Scaled, ahead, scaled};
 use crate::choice::linear::Linear;
 use crate::choice::{Candidate, Partner};
 use crate::data::{Baseline, Part, Prior, Scaler, Series, WindowedPanel};
@@ -126,7 +126,7 @@ impl Forecaster {
     }
 
     /// What the ensemble forecasts of windows `[windows, targets, horizon]`, scaled.
-    pub(super) fn of_windows(&self, parts: &[Part<'_>], sizes: (usize, usize)) -> Result<Vec<f64>, RunError> {
+    pub(super) fn of_windows(&self, parts: &[Part<'_>], sizes: (usize, usize)) -> Result<Scaled, RunError> {
         let mut rows = Vec::new();
         for Part { series, scaler, windows } in parts {
             let of = |start| Rows { series, scaler, known: windows.target(start).start };

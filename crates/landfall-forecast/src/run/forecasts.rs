@@ -1,6 +1,7 @@
 //! The forecasts of all windows of a segment, one window at a time.
 
 use super::RunError;
+use super::ensembles::Scaled;
 use super::forecaster::Forecaster;
 use crate::data::{Digits, Segment, WindowForecast, WindowedPanel};
 use crate::train::{Evaluation, Loss, QuantileScore, Session};
@@ -19,7 +20,7 @@ pub fn window_forecasts<E: From<RunError> + From<landfall::Error> + Send>(
     forecaster: Option<&Forecaster>,
     mut each: impl FnMut(WindowForecast<'_>) -> Result<(), E> + Send,
 ) -> Result<(), E> {
-    let mut values = Vec::new();
+    let (mut values, mut widths) = (Vec::new(), Vec::new());
     let holds_all = session.options().dtype == DType::F64;
     let lowest: Vec<f64> =
         panel.columns().iter().take(panel.targets()).map(|c| lowest(forecaster, c)).collect();
@@ -31,7 +32,11 @@ pub fn window_forecasts<E: From<RunError> + From<landfall::Error> + Send>(
             let digits = if holds_all { Digits::ALL } else { scaler.digits(target) };
             values.extend(scaled.iter().map(|x| digits.round(scaler.inverse(target, *x)).max(*lowest)));
         }
-        each(WindowForecast { values: &values, ..window })
+        widths.clear();
+        for (scaled, std) in window.widths.chunks_exact(window.horizon).zip(scaler.std()) {
+            widths.extend(scaled.iter().map(|width| width * std));
+        }
+        each(WindowForecast { values: &values, widths: &widths, ..window })
     })
 }
 
@@ -108,9 +113,11 @@ fn scaled_forecasts<E: From<RunError> + From<landfall::Error> + Send>(
     // The ensemble forecasts many windows at once.
     let ahead = match forecaster.filter(|f| f.ensemble) {
         Some(f) => f.of_windows(&parts, (panel.targets(), horizon)).map_err(E::from)?,
-        None => Vec::new(),
+        None => Scaled::default(),
     };
-    let mut ahead = ahead.chunks_exact((panel.targets() * horizon).max(1));
+    let each_ahead = (panel.targets() * horizon).max(1);
+    let (mut ahead, mut widths) =
+        (ahead.values.chunks_exact(each_ahead), ahead.widths.chunks_exact(each_ahead));
     let (mut at, mut scaled) = (usize::MAX, Vec::new());
     let engine = session.engine.clone();
     // Inside, every launch finds the engine's threads at hand.
@@ -135,9 +142,18 @@ fn scaled_forecasts<E: From<RunError> + From<landfall::Error> + Send>(
                     }
                 }
                 let values = &values;
-                let bounds = &[];
-                let forecast =
-                    WindowForecast { series, window, start_row, horizon, outputs, point, values, bounds };
+                let (bounds, widths) = (&[], widths.next().unwrap_or_default());
+                let forecast = WindowForecast {
+                    series,
+                    window,
+                    start_row,
+                    horizon,
+                    outputs,
+                    point,
+                    values,
+                    bounds,
+                    widths,
+                };
                 each(forecast, &scaled)?;
             }
             Ok(())

@@ -4,6 +4,7 @@ use super::forecasts::window_forecasts;
 use super::kinds::Weights;
 use super::open::{Forecast, Run};
 use super::past_windows::{Errors, PastWindow, add, last_known, place, read, rounded_up};
+use super::pooled::Pooled;
 use super::record::{IntervalRecord, IntervalScore};
 use super::widths::{HalfWidths, SeriesWidths, around, enough, half_widths, with_spread, without_intervals};
 use super::{Forecaster, RunError};
@@ -25,6 +26,8 @@ pub struct Intervals {
     levels: Vec<f64>,
     limit: usize,
     history: Vec<Errors>,
+    /// Errors of all series together, which take the place of each one's own.
+    pooled: Option<Pooled>,
     non_negative: Vec<String>,
 }
 
@@ -41,11 +44,14 @@ impl Intervals {
     ) -> Result<Self, RunError> {
         let limit = limit(panel, levels);
         let history = past_errors(source, panel, Segment::Validation, None, limit)?;
-        Self { levels: levels.to_vec(), limit, history, non_negative }.sufficient(panel)
+        Self { levels: levels.to_vec(), limit, history, pooled: None, non_negative }.sufficient(panel)
     }
 
-    /// Refused unless a series has as many errors as the highest level needs.
+    /// Refused unless a series, or all of them together, have as many errors as the highest level needs.
     fn sufficient(self, panel: &WindowedPanel) -> Result<Self, RunError> {
+        if self.pooled.is_some() {
+            return Ok(self);
+        }
         let found = panel.members().iter().zip(&self.history);
         enough(found.map(|(member, errors)| (member.series.name(), errors.len())), &self.levels)?;
         Ok(self)
@@ -185,7 +191,16 @@ impl Rolling<'_> {
         self.bounds.clear();
         for (target, lowest) in self.lowest.iter().enumerate() {
             let std = scaler.std()[target];
-            for [low, high] in bounds(&self.recent, &self.of.levels, (target, *lowest, std), w.of(target)) {
+            let steps = w.horizon;
+            let widths = w.widths.get(target * steps..).and_then(|all| all.get(..steps)).unwrap_or_default();
+            let of = |level: &f64| match &self.of.pooled {
+                Some(pooled) => {
+                    pooled.half_widths(*level, widths).unwrap_or_else(|| vec![f64::INFINITY; steps])
+                }
+                None => half_widths(&self.recent, *level, (target, steps), std),
+            };
+            let bounds = self.of.levels.iter().map(|level| around(w.of(target), &of(level), (*lowest, std)));
+            for [low, high] in bounds {
                 self.bounds.extend(low);
                 self.bounds.extend(high);
             }
@@ -195,20 +210,6 @@ impl Rolling<'_> {
         self.pending.push_back((w.start_row + w.horizon, errors));
         Ok(())
     }
-}
-
-/// The lower and upper bounds of a column's forecast for each level; infinite where there are too few errors.
-fn bounds(
-    recent: &RecentErrors,
-    levels: &[f64],
-    (target, lowest, std): (usize, f64, f64),
-    forecast: &[f64],
-) -> Vec<[Vec<f64>; 2]> {
-    let steps = forecast.len();
-    levels
-        .iter()
-        .map(|level| around(forecast, &half_widths(recent, *level, (target, steps), std), (lowest, std)))
-        .collect()
 }
 
 /// The absolute scaled errors of a window's point forecast.
@@ -312,7 +313,8 @@ impl Run {
         known: Option<&Panel>,
         levels: &[f64],
     ) -> Result<Option<String>, RunError> {
-        let kept = match self.keeps_errors() && !levels.is_empty() {
+        let pools = !levels.is_empty() && Pooled::is_kept(self.path());
+        let kept = match self.keeps_errors() && !levels.is_empty() && !pools {
             true => Some(read(self.path(), panel, known)?),
             false => None,
         };
@@ -333,7 +335,8 @@ impl Run {
             all.push((m.series.name(), segments.iter().map(found).sum()));
         }
         if self.has_spread() {
-            return Ok(with_spread(all.into_iter(), levels));
+            let pooled = self.pooled(levels)?.is_some();
+            return Ok(if pooled { None } else { with_spread(all.into_iter(), levels) });
         }
         Ok(without_intervals(&enough(all, levels)?, levels))
     }
@@ -342,6 +345,12 @@ impl Run {
     #[must_use]
     pub fn has_spread(&self) -> bool {
         self.forecaster().is_some_and(|f| f.ensemble)
+    }
+
+    /// The errors of all its series together, where it keeps enough of them for these levels.
+    fn pooled(&self, levels: &[f64]) -> Result<Option<Pooled>, RunError> {
+        let kept = if self.has_spread() { Pooled::read(self.path())? } else { None };
+        Ok(kept.filter(|pooled| pooled.are_enough(levels)))
     }
 
     /// Whether its weights were fit on validation rows in the end.
@@ -375,14 +384,17 @@ impl Run {
         levels: &[f64],
     ) -> Result<Intervals, RunError> {
         let (limit, forecaster) = (limit(panel, levels), self.forecaster());
-        let history = if self.keeps_errors() {
+        let pooled = self.pooled(levels)?;
+        let history = if Pooled::is_kept(self.path()) {
+            vec![Errors::new(); panel.members().len()]
+        } else if self.keeps_errors() {
             read(self.path(), panel, known)?
         } else {
             let mut source = run_source(session, panel, forecaster);
             past_errors(&mut source, panel, Segment::Validation, known, limit)?
         };
         let non_negative = forecaster.map(|f| f.non_negative.clone()).unwrap_or_default();
-        Ok(Intervals { levels: levels.to_vec(), limit, history, non_negative })
+        Ok(Intervals { levels: levels.to_vec(), limit, history, pooled, non_negative })
     }
 
     /// Adds intervals of these levels to forecasts of the rows after the last ones of a panel, or of its first rows `known`.
@@ -400,7 +412,7 @@ impl Run {
         forecasts: &mut [Forecast],
     ) -> Result<(), RunError> {
         let widths = match self.windowed(panel) {
-            Err(RunError::Untested { .. }) if self.has_spread() => self.without_errors(levels),
+            Err(RunError::Untested { .. }) if self.has_spread() => self.without_errors(levels, None),
             windowed => self.half_widths(engine, weights, (windowed?, known), levels)?,
         };
         forecasts.iter_mut().for_each(|forecast| widths.add_to(forecast));
@@ -424,11 +436,11 @@ impl Run {
         Ok(())
     }
 
-    /// What intervals of a run without a window that tests are made of: of each forecast's own spread.
-    fn without_errors(&self, levels: &[f64]) -> HalfWidths {
+    /// What intervals are made of without errors of each series: of each forecast's own spread, scaled by what is `pooled`.
+    fn without_errors(&self, levels: &[f64], pooled: Option<Pooled>) -> HalfWidths {
         let lowest = |column: &String| self.forecaster().map_or(f64::NEG_INFINITY, |f| f.lowest(column));
         let lowest = self.columns().iter().take(self.targets()).map(lowest).collect();
-        HalfWidths { levels: levels.to_vec(), lowest, series: HashMap::new(), only: false }
+        HalfWidths { levels: levels.to_vec(), lowest, series: HashMap::new(), pooled, only: false }
     }
 
     /// Half the widths of intervals of these levels in percent around forecasts of the rows after the last ones of a panel, which
@@ -443,6 +455,9 @@ impl Run {
         (panel, known): (WindowedPanel, Option<&Panel>),
         levels: &[f64],
     ) -> Result<HalfWidths, RunError> {
+        if let Some(pooled) = self.pooled(levels)? {
+            return Ok(self.without_errors(levels, Some(pooled)));
+        }
         let panel = &panel.to_the_end()?;
         let mut session = self.session(engine, &Dataset::windowed(panel)?, weights)?;
         let before = self.errors_before_test(&mut session, panel, known, levels)?;
@@ -463,6 +478,7 @@ impl Run {
             (member.series.name().to_owned(), SeriesWidths { found, half, std })
         };
         let series = panel.members().iter().enumerate().map(of).collect();
-        Ok(HalfWidths { levels: levels.to_vec(), lowest, series, only: self.scalers().len() == 1 })
+        let only = self.scalers().len() == 1;
+        Ok(HalfWidths { levels: levels.to_vec(), lowest, series, pooled: None, only })
     }
 }

@@ -25,6 +25,7 @@ mod network_options;
 mod on_device;
 mod open;
 mod past_windows;
+mod pooled;
 mod prepared;
 mod presets;
 mod record;

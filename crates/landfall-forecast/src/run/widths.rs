@@ -2,8 +2,10 @@
 
 use super::RunError;
 use super::open::Forecast;
+use super::pooled::Pooled;
 use crate::data::Digits;
 use crate::data::conformal::{RecentErrors, needed};
+use crate::ensemble::half_widths_of;
 use crate::zero_shot::{Quantiles, quantile};
 use std::collections::HashMap;
 
@@ -103,6 +105,8 @@ pub struct HalfWidths {
     /// The smallest value of each target column.
     pub(super) lowest: Vec<f64>,
     pub(super) series: HashMap<String, SeriesWidths>,
+    /// Errors of all series together, which take the place of each one's own.
+    pub(super) pooled: Option<Pooled>,
     /// Whether the run has one series, whose name does not matter.
     pub(super) only: bool,
 }
@@ -150,6 +154,10 @@ impl HalfWidths {
 
     /// Adds the intervals to a forecast: of errors, of a series with too few of them of [`Forecast::spread`], and none without both.
     pub fn add_to(&self, forecast: &mut Forecast) {
+        if let Some(pooled) = &self.pooled {
+            self.add_pooled(pooled, forecast);
+            return;
+        }
         let enough = |widths: &&SeriesWidths| enough([("", widths.found)], &self.levels).is_ok();
         let Some(widths) = self.find(forecast.context.name()).filter(enough) else {
             self.add_spread(forecast);
@@ -160,6 +168,24 @@ impl HalfWidths {
             widths.half[column].iter().map(|half| around(&forecast.values[column], half, unit)).collect()
         };
         forecast.intervals = (0..widths.half.len()).map(bounds).collect();
+    }
+
+    /// Adds the intervals of the errors of all series, in the widths that the forecast's own spread gives.
+    fn add_pooled(&self, pooled: &Pooled, forecast: &mut Forecast) {
+        if forecast.spread.iter().any(Vec::is_empty) {
+            return;
+        }
+        let column = |(column, spread): (usize, &Vec<Quantiles>)| -> Option<Vec<[Vec<f64>; 2]>> {
+            let lowest = self.lowest.get(column).copied().unwrap_or(f64::NEG_INFINITY);
+            let widths: Vec<f64> = half_widths_of(spread).collect();
+            let size = forecast.values[column].iter().fold(0.0, |size: f64, y| size.max(y.abs()));
+            let one = |level: &f64| {
+                Some(around(&forecast.values[column], &pooled.half_widths(*level, &widths)?, (lowest, size)))
+            };
+            self.levels.iter().map(one).collect()
+        };
+        let found: Option<Vec<_>> = forecast.spread.iter().enumerate().map(column).collect();
+        forecast.intervals = found.unwrap_or_default();
     }
 
     /// Adds the intervals of a forecast's own spread.
