@@ -184,3 +184,38 @@ fn an_ensemble_that_is_asked_for_competes_beside_a_model_that_is() {
     assert!(names("many").contains(&"mean of tide and ensemble".to_owned()), "{:?}", names("many"));
     assert!(!names("alone").iter().any(|name| name.contains("ensemble")), "{:?}", names("alone"));
 }
+
+#[test]
+fn intervals_of_many_short_series_are_of_the_errors_of_all_and_hold() {
+    let f = Folder::new();
+    // A level and noise, of which more rows teach nothing.
+    let noise =
+        |series: usize, row: usize| ((row * 7919 + series * 104_729 + row * row * 31) % 1009) as f64 / 100.9;
+    let noisy = |series: &[(usize, std::ops::Range<usize>)]| {
+        let rows = |(number, rows): &(usize, std::ops::Range<usize>)| {
+            let line = |row: usize| format!("s{number},{},{:.3}\n", month(row), 50.0 + noise(*number, row));
+            rows.clone().map(line).collect::<String>()
+        };
+        format!("id,ds,y\n{}", series.iter().map(rows).collect::<String>())
+    };
+    let mut series: Vec<_> = (0..30).map(|number| (number, 0..72 + number % 3)).collect();
+    series.push((40, 0..9));
+    f.write("d.csv", noisy(&series));
+    let ran = f.runs(&format!("train --data d.csv {TRAIN} --horizon 6 --interval 80 --json --out run"));
+    assert!(f.path().join("run/pooled.safetensors").exists());
+    let coverage = ran.json()["intervals"][0]["coverage"].as_f64().expect("a share");
+    assert!((0.70..=0.90).contains(&coverage), "{coverage}");
+    // A level that no single series has windows for; a series that is too short for windows borrows from the others.
+    f.write("more.csv", noisy(&[(0, 0..72), (1, 0..73), (40, 0..9)]));
+    let ran = f.runs("forecast run --data more.csv --interval 80,97");
+    assert!(!ran.err.contains("windows"), "{}", ran.err);
+    for series in ["s0", "s1", "s40"] {
+        let rows = cells(&ran.out, series);
+        assert_eq!(rows.len(), 6, "{}", ran.out);
+        for row in &rows {
+            let [y, low80, high80, low97, high97] = row[..] else { panic!("{row:?}") };
+            assert!(low97 < low80 && low80 < y && y < high80 && high80 < high97, "{row:?}");
+        }
+    }
+    f.runs("report run --interval 80,97");
+}

@@ -95,6 +95,14 @@ impl Linear {
         }
     }
 
+    /// Products and sums of a fit to so many windows, each of one column.
+    #[must_use]
+    pub fn operations(self, windows: usize) -> f64 {
+        let all = self.features() + self.sizes().1;
+        let most = (OPERATIONS / (all * all)).max(FEWEST);
+        (windows.min(most) * all * all) as f64
+    }
+
     /// Fits it to these windows of the target columns, once for each strength. `priors` are those of each series and target
     /// column: those that were constant in the training rows teach the others nothing, and are left out.
     ///

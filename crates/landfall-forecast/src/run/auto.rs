@@ -157,7 +157,7 @@ impl Resolved {
             return given.resolve();
         }
         let (settings, sizes) = given.sized(panel, period)?;
-        let mut resolved = settings.resolve()?;
+        let mut resolved = settings.resolve()?.until(self.deadline);
         resolved.untested = !sizes.tested && given.has_point_forecasts();
         if let Some(init) = given.init.as_ref().filter(|_| resolved.untested) {
             return Err(SettingsError::Conflict {

@@ -14,6 +14,7 @@ use crate::choice::{
     Candidate, Fit, Fold, MANY, Metric, Origin, Partner, Plan, STRENGTHS, Tally, Unit, Winner,
 };
 use crate::data::{Baseline, Member, Prior, Segment, WindowedPanel, seasonal_scale};
+use crate::ensemble::Members;
 use crate::models::ModelKind;
 use crate::pretrained::Pretrained;
 use crate::train::{Dataset, Session};
@@ -70,11 +71,17 @@ pub struct Choice {
     /// The ensemble, where it was scored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ensemble: Option<Scored>,
-    /// Why it was not, where it could be one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<String>,
+    /// Candidates that were left out, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// The best candidate of each network and baseline, the smallest error first.
     pub candidates: Vec<Scored>,
+    /// The networks that competed.
+    #[serde(skip)]
+    pub networks: Vec<ModelKind>,
+    /// The members of the ensemble that competed.
+    #[serde(skip)]
+    pub members: Members,
     /// Whether rolling origins took validation's place.
     pub rolling: bool,
     /// Validation windows of the longest series.
@@ -118,7 +125,9 @@ pub fn choose(
     if resolved.trains() {
         networks.push(Network { kind: resolved.trained_kind(), linear: None });
     }
-    for (kind, linear) in resolved.linear(plan.rolling) {
+    let mut left_out = resolved.dropped.clone();
+    let linears = resolved.linear_in_time(plan, panel.targets(), &mut left_out);
+    for &(kind, linear) in &linears {
         networks.extend(STRENGTHS.map(|strength| Network { kind, linear: Some((linear, strength)) }));
     }
     let non_negative = non_negative(panel);
@@ -127,7 +136,8 @@ pub fn choose(
     let baselines = [Baseline::LastValue, seasonal];
     let baselines = &baselines[..if resolved.period > 1 && plan.seasonal { 2 } else { 1 }];
     let sizes = (resolved.network.context(), horizon);
-    let ensemble = EnsembleChoice::of(resolved, panel, plan);
+    let ensemble = EnsembleChoice::of(resolved, panel, plan)?;
+    left_out.extend(ensemble.left_out.clone());
     let most_errors = ensemble.most_errors(panel).min(intervals::limit(panel, &[]));
     let metric = resolved.metric(priors.len());
     let units = units(panel, resolved.period);
@@ -148,7 +158,7 @@ pub fn choose(
             continue;
         }
         let fit_on = origins(panel, &fold.fit);
-        for (kind, linear) in resolved.linear(plan.rolling) {
+        for &(kind, linear) in &linears {
             let fits = linear.fit(&cpu, dataset, (&fit_on, &priors), &STRENGTHS)?;
             for (n, network) in networks.iter().enumerate() {
                 let Some((_, strength)) = network.linear.filter(|_| network.kind == kind) else { continue };
@@ -226,7 +236,7 @@ pub fn choose(
     if let Some(models) = &forecaster.models {
         models.write(&folder.path().join(ENSEMBLE))?;
     }
-    Ok(Some(described(&winner, &tally, &networks, forecaster, (plan, ensemble.left_out, metric))))
+    Ok(Some(described(&winner, &tally, &networks, forecaster, (plan, left_out, metric), ensemble.members())))
 }
 
 /// What errors of each series and target column are divided by, in the series' scale: of a column without a season that of one row,
@@ -407,7 +417,8 @@ fn described(
     tally: &Tally<'_>,
     networks: &[Network],
     forecaster: Forecaster,
-    (plan, left_out, metric): (&Plan, Option<String>, Metric),
+    (plan, left_out, metric): (&Plan, Vec<String>, Metric),
+    members: Members,
 ) -> Choice {
     let scored = |c: &Candidate| {
         let network = c.network.and_then(|n| networks.get(n));
@@ -425,6 +436,8 @@ fn described(
             None => candidates.push(one),
         }
     }
+    let mut kinds: Vec<ModelKind> = networks.iter().map(|network| network.kind).collect();
+    kinds.dedup();
     candidates.sort_by(|a, b| error(a).total_cmp(&error(b)));
     Choice {
         forecaster,
@@ -434,6 +447,8 @@ fn described(
         baseline: scored(&winner.baseline),
         ensemble: winner.ensemble.as_ref().map(scored),
         left_out,
+        networks: kinds,
+        members,
         candidates,
         rolling: plan.rolling,
         validation_windows: plan.validation,

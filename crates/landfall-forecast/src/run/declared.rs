@@ -494,6 +494,16 @@ names! {
     crate::train::Schedule,
 }
 
+impl SettingValue for super::TimeLimit {}
+
+impl SettingType for super::TimeLimit {
+    const TAKES: &'static str = "a time";
+
+    fn from_texts(texts: &[String]) -> Result<Self, String> {
+        Self::parse(last(texts))
+    }
+}
+
 /// Types that have no text of their own: tables of a file, and what a run writes.
 macro_rules! tables {
     ($($Type:ty: $takes:literal),* $(,)?) => {$(

@@ -10,12 +10,18 @@ use crate::ensemble::{Ensemble, Members};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Work of forecasting all validation and test windows, in tokens of the pretrained network, beyond which the ensemble takes no
 /// part: about two minutes of a core.
 pub(super) const MOST_WORK: usize = 1_000_000;
 /// Work of scoring it beside the other candidates: more windows than that are sampled evenly.
 const SCORED_WORK: usize = 250_000;
+
+/// The share of the time that is left which it may take.
+const SHARE: f64 = 0.7;
+/// Series that are timed, about.
+const TIMED: usize = 16;
 
 /// The work of forecasting windows of so many rows before them, of all columns.
 fn work(rows: impl Iterator<Item = usize>, (targets, horizon): (usize, usize)) -> usize {
@@ -31,6 +37,8 @@ pub(super) struct EnsembleChoice {
     sizes: (usize, usize),
     threads: Option<usize>,
     takes_part: bool,
+    /// The work of forecasting all windows that it forecasts in any case.
+    work: usize,
     /// Its models of the rows before each fold, of the series that were scored there so far.
     before: RefCell<HashMap<usize, Ensemble>>,
     /// Why it takes no part, where it could.
@@ -38,9 +46,34 @@ pub(super) struct EnsembleChoice {
 }
 
 impl EnsembleChoice {
-    /// The ensemble of these settings ([`Resolved::members`]), unless the panel has too many windows for it.
-    pub(super) fn of(resolved: &Resolved, panel: &WindowedPanel, plan: &Plan) -> Self {
-        let members = resolved.members();
+    /// The ensemble of these settings ([`Resolved::members`]), unless the panel has too many windows for it; with a time limit of the
+    /// members that there is time for.
+    pub(super) fn of(resolved: &Resolved, panel: &WindowedPanel, plan: &Plan) -> Result<Self, RunError> {
+        let mut made = Self::of_members(resolved, resolved.members(), panel, plan);
+        let Some(left) = resolved.left().filter(|_| made.takes_part) else { return Ok(made) };
+        let needed = made.seconds(panel, plan)?;
+        if needed < SHARE * left {
+            return Ok(made);
+        }
+        let (all, mut alone) = (made.members, None);
+        if all == Members::All && resolved.given.ensemble.is_none() {
+            made = Self::of_members(resolved, Members::Statistical, panel, plan);
+            let statistical = made.seconds(panel, plan)?;
+            alone = (statistical < SHARE * resolved.left().unwrap_or(0.0)).then_some(statistical);
+        }
+        let took = format!("it would take about {needed:.0} s, and {left:.0} s are left");
+        made.left_out = Some(match alone {
+            Some(_) => format!("the pretrained network is left out of the ensemble: with {took}"),
+            None => format!("the ensemble is left out: {took}"),
+        });
+        made.takes_part = alone.is_some();
+        if alone.is_none() {
+            made.members = Members::None;
+        }
+        Ok(made)
+    }
+
+    fn of_members(resolved: &Resolved, members: Members, panel: &WindowedPanel, plan: &Plan) -> Self {
         let sizes = (panel.targets(), resolved.network.horizon());
         let windows = |segment| {
             let of = move |m: &Member| {
@@ -59,7 +92,50 @@ impl EnsembleChoice {
         let takes_part = members != Members::None && left_out.is_none();
         let threads = resolved.settings.threads;
         let before = RefCell::default();
-        Self { members, season: resolved.period, sizes, threads, takes_part, before, left_out }
+        Self { members, season: resolved.period, sizes, threads, takes_part, work, before, left_out }
+    }
+
+    /// About how many seconds it takes, from the fit and the forecasts of a few series.
+    fn seconds(&self, panel: &WindowedPanel, plan: &Plan) -> Result<f64, RunError> {
+        let members = panel.members();
+        let before_test =
+            |m: &Member| m.segments.rows(Segment::Test).start + m.segments.windows(Segment::Test).context();
+        let some: Vec<&Member> = members.iter().step_by(members.len().div_ceil(TIMED)).collect();
+        let begun = Instant::now();
+        let fitted = fit(
+            self.members,
+            (self.season, self.sizes.0),
+            some.iter().map(|m| (&m.series, before_test(m))),
+            self.threads,
+        )?;
+        let fits = begun.elapsed().as_secs_f64() / some.len() as f64 * members.len() as f64;
+        let rows = |m: &&'_ Member, less: usize| -> usize { before_test(m).saturating_sub(less).max(1) };
+        let (mut timed, mut done) = (0.0, 0);
+        // The first forecasts prepare what the others find.
+        for less in 0..3 {
+            let of = |m: &&'_ Member| (m.series.clone(), m.scaler.clone(), rows(m, less));
+            let owned: Vec<_> = some.iter().map(of).collect();
+            let rows: Vec<Rows<'_>> =
+                owned.iter().map(|(series, scaler, known)| Rows { series, scaler, known: *known }).collect();
+            let begun = Instant::now();
+            ahead(&fitted, &rows, self.sizes, false)?;
+            if less > 0 {
+                timed += begun.elapsed().as_secs_f64();
+                done += work(rows.iter().map(|r| r.known), self.sizes);
+            }
+        }
+        let scored: usize = plan
+            .folds
+            .iter()
+            .map(|fold| work(Fold::origins(panel, &fold.score).map(|o| o.at - o.begin), self.sizes))
+            .sum();
+        let forecasts = self.work + scored.min(SCORED_WORK);
+        Ok(fits * (1 + plan.folds.len()) as f64 + timed * forecasts as f64 / done.max(1) as f64)
+    }
+
+    /// The members that take part.
+    pub(super) fn members(&self) -> Members {
+        if self.takes_part { self.members } else { Members::None }
     }
 
     /// Whether it is a candidate.

@@ -15,6 +15,7 @@ use crate::nn::Family;
 use crate::pretrained::SHIPPED;
 use crate::train::{Betas, Draws, Loss, Order, Schedule, TrainingOptions};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// How often a run writes its checkpoint: when either limit is reached, counted from the last one. The results of a run
 /// do not depend on it.
@@ -60,6 +61,10 @@ pub struct Resolved {
     pub untested: bool,
     /// What of these follows from the data and has to be known, a sentence each.
     pub notes: Vec<Text>,
+    /// When it shall end, of a run with a time limit.
+    pub deadline: Option<Instant>,
+    /// Candidates that there is no time for, and why.
+    pub dropped: Vec<String>,
 }
 
 /// Above this many steps the table of learning rates alone would fill the memory.
@@ -98,6 +103,11 @@ impl Settings {
         self.check_ranges()?;
         let (model, preset) = self.preset()?;
         self.check_candidates(preset)?;
+        if let Some(limit) = self.time_limit.filter(|_| !preset.is_auto()) {
+            let why = "a preset is one recipe, which has its length; leave one of them out";
+            let (first, second) = (Text::given("time_limit", limit), Text::given("preset", preset.name));
+            return Err(conflict(first, second, why).into());
+        }
         let source = self.source(model)?;
         let recipe = &preset.recipe;
         let training = self.training(model, recipe)?;
@@ -150,6 +160,8 @@ impl Settings {
             patience,
             untested: false,
             notes: Vec::new(),
+            deadline: None,
+            dropped: Vec::new(),
         })
     }
 

@@ -8,6 +8,7 @@ use super::forecaster::Forecaster;
 use super::kinds::{Precision, Synthetic};
 use super::network_options::NetworkOptions;
 use super::settings_error::SettingsError;
+use super::time_limit::TimeLimit;
 use super::values::{Files, Names, OneOrMore, ScalerTable};
 use super::words::Text;
 use crate::choice::Metric;
@@ -93,6 +94,9 @@ settings! {
     epochs: usize => Facts::of(Training, "N").positive().resumable().drops(&["max_steps"]);
     /// Stop after N optimizer steps.
     max_steps: usize => Facts::of(Training, "N").positive().resumable().drops(&["epochs"]);
+    /// Have the default recipe end after about this time, as in 60s, 5m or 1h: candidates that do not fit in are left out, and named
+    /// [default: none].
+    time_limit: TimeLimit => Facts::of(Training, "TIME").unhashed();
     /// Batch size in windows.
     batch: usize => Facts::of(Training, "B").size().shapes();
     /// Gradient accumulation: split each batch into N micro-batches, which needs the memory of one [default: 1].

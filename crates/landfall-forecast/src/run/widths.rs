@@ -111,6 +111,11 @@ pub struct HalfWidths {
     pub(super) only: bool,
 }
 
+/// The digits of bounds around these forecasts.
+fn digits_of(values: &[f64]) -> Digits {
+    Digits::of_f32(values.iter().fold(0.0, |size: f64, y| size.max(y.abs())))
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SeriesWidths {
     /// Windows with errors.
@@ -177,10 +182,15 @@ impl HalfWidths {
         }
         let column = |(column, spread): (usize, &Vec<Quantiles>)| -> Option<Vec<[Vec<f64>; 2]>> {
             let lowest = self.lowest.get(column).copied().unwrap_or(f64::NEG_INFINITY);
-            let widths: Vec<f64> = half_widths_of(spread).collect();
-            let size = forecast.values[column].iter().fold(0.0, |size: f64, y| size.max(y.abs()));
+            let (values, widths) = (&forecast.values[column], half_widths_of(spread).collect::<Vec<f64>>());
+            let digits = digits_of(values);
             let one = |level: &f64| {
-                Some(around(&forecast.values[column], &pooled.half_widths(*level, &widths)?, (lowest, size)))
+                let half = pooled.half_widths(*level, &widths)?;
+                let bound = |sign: f64| {
+                    let pairs = values.iter().zip(&half);
+                    pairs.map(|(y, half)| digits.round(y + sign * half).max(lowest)).collect()
+                };
+                Some([bound(-1.0), bound(1.0)])
             };
             self.levels.iter().map(one).collect()
         };
@@ -196,8 +206,7 @@ impl HalfWidths {
         let bounds = |(column, spread): (usize, &Vec<Quantiles>)| {
             let lowest = self.lowest.get(column).copied().unwrap_or(f64::NEG_INFINITY);
             let values = &forecast.values[column];
-            let size = values.iter().fold(0.0, |size: f64, y| size.max(y.abs()));
-            let digits = Digits::of_f32(size);
+            let digits = digits_of(values);
             let at = |level: f64| -> Vec<f64> {
                 let of = |(y, row): (&f64, &Quantiles)| digits.round(y + quantile(row, level)).max(lowest);
                 values.iter().zip(spread).map(of).collect()

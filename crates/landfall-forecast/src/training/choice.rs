@@ -42,6 +42,12 @@ pub(super) fn chosen(
     let made = choose(resolved, session, panel, (plan, dataset), folder, stop);
     let Some(choice) = made.map_err(ForecastError::During)? else { return Ok(None) };
     resolved.settings.forecaster = Some(choice.forecaster.clone());
+    if resolved.settings.time_limit.take().is_some() {
+        // What finished is named, so that the settings make the same run however fast the machine is.
+        resolved.settings.ensemble = Some(choice.members);
+        resolved.settings.candidates =
+            resolved.settings.model.is_none().then(|| choice.networks.clone()).filter(|all| !all.is_empty());
+    }
     folder.write("choice.json", &format!("{}\n", json!(choice))).map_err(ForecastError::During)?;
     let refused = match resolved.settings.interval.take_if(|_| !choice.forecaster.ensemble) {
         None => None,

@@ -10,13 +10,14 @@ use crate::data::{Frame, Panel, Segment, Summary};
 use crate::error::ForecastError;
 use crate::run::{
     AutoReason, CheckpointEvery, Device, FitOptions, KEPT_DATA, OnDevice, OneOrMore, Resolved, Run, RunError,
-    RunFolder, RunLock, Settings, TestScoring, Text, Units, complete,
+    RunFolder, RunLock, Settings, SettingsError, TestScoring, Text, Units, complete,
 };
 use crate::train::{Dataset, Schedule, Session};
 use landfall::World;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A run to be made.
 #[derive(Debug, Clone, Default)]
@@ -90,12 +91,22 @@ impl Ready {
     }
 
     fn made(run: NewRun, panel: Option<Panel>) -> Result<Self, ForecastError> {
+        let begun = Instant::now();
         let NewRun { mut settings, out, tuned, frame, world } = run;
+        if let Some(limit) = settings.time_limit.filter(|_| !world.is_single()) {
+            return Err(RunError::from(SettingsError::Conflict {
+                first: Text::given("time_limit", limit),
+                second: "several ranks".into(),
+                why: "each measures for itself what it has time for; leave it out".into(),
+            })
+            .into());
+        }
         if frame.is_some() {
             settings.data = Some(OneOrMore(vec![PathBuf::from(KEPT_DATA)]));
         }
         let (settings, init, of_weights) = start_of(settings)?;
-        let resolved = settings.resolve()?;
+        let end = settings.time_limit.and_then(|limit| begun.checked_add(limit.duration()));
+        let resolved = settings.resolve()?.until(end);
         if let Some(path) = out.as_ref().filter(|p| p.exists() && !RunFolder::is_unbegun(p)) {
             return Err(RunError::Exists { path: path.clone() }.into());
         }
@@ -128,6 +139,8 @@ impl Ready {
         let lock = RunLock::take(path)?;
         let before = stored.resolved().settings.clone();
         let resolved = changes.over(&before)?.resolve()?;
+        let end = resolved.settings.time_limit.and_then(|limit| Instant::now().checked_add(limit.duration()));
+        let resolved = resolved.until(end);
         let checkpoint = path.join("checkpoint.safetensors");
         if !checkpoint.exists() && RunFolder::last_evaluation(path)?.is_some() {
             // Linear networks are fit without steps, and imported weights take none: such a run has no checkpoint.
@@ -194,6 +207,11 @@ impl Ready {
             if !resolved.has_ensemble() {
                 notes.extend(enough_for(levels, panel, plan.as_ref())?.map(Text::from));
             }
+        }
+        if let (Some(plan), Place::New { .. }) = (&plan, &place) {
+            let known = resolved.notes.len();
+            session = resolved.shortened(session, &dataset, plan)?;
+            notes.extend(resolved.notes.iter().skip(known).cloned());
         }
         if tuned {
             let engine = session.engine.clone();
