@@ -29,10 +29,10 @@ fn what_does_not_fit_is_left_out_and_named_and_the_settings_make_the_same_run() 
     let ran = f.runs("train --data d.csv --horizon 24 --device cpu --threads 1 --time-limit 1s --out run");
     // Of a second nothing is asserted but that minutes of steps are not taken.
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
-    assert!(ran.out.contains("Patchtst is left out: its "), "{}", ran.out);
+    assert!(ran.out.contains("Left out: patchtst, whose "), "{}", ran.out);
     let choice: Value = serde_json::from_str(&f.read("run/choice.json")).expect("JSON");
     let left_out = choice["left_out"].as_array().expect("a list");
-    assert!(left_out[0].as_str().expect("a sentence").starts_with("patchtst is left out: its "), "{choice}");
+    assert!(left_out[0].as_str().expect("a sentence").starts_with("patchtst, whose "), "{choice}");
     let config = f.read("run/config.toml");
     assert!(!config.contains("time-limit"), "{config}");
     assert!(config.contains("candidates = [\"nlinear\""), "{config}");

@@ -61,10 +61,10 @@ impl EnsembleChoice {
             let statistical = made.seconds(panel, plan)?;
             alone = (statistical < SHARE * resolved.left().unwrap_or(0.0)).then_some(statistical);
         }
-        let took = format!("it would take about {needed:.0} s, and {left:.0} s are left");
+        let took = format!("would take about {needed:.0} s, where {left:.0} s are left");
         made.left_out = Some(match alone {
-            Some(_) => format!("the pretrained network is left out of the ensemble: with {took}"),
-            None => format!("the ensemble is left out: {took}"),
+            Some(_) => format!("the pretrained network in the ensemble, with which that {took}"),
+            None => format!("the ensemble, which {took}"),
         });
         made.takes_part = alone.is_some();
         if alone.is_none() {
@@ -87,7 +87,7 @@ impl EnsembleChoice {
         let segments = &segments[..if plan.rolling { 1 } else { 2 }];
         let work = work(segments.iter().flat_map(|segment| windows(*segment)), sizes);
         let left_out = (members != Members::None && work > MOST_WORK).then(|| {
-            "the ensemble is left out: forecasts of all windows that validate and test would take it minutes".to_owned()
+            "the ensemble: forecasts of all windows that validate and test would take it minutes".to_owned()
         });
         let takes_part = members != Members::None && left_out.is_none();
         let threads = resolved.settings.threads;

@@ -153,7 +153,7 @@ impl Resolved {
             )));
         } else if fit < wanted {
             self.dropped.push(format!(
-                "{} is left out: its {wanted} steps would take about {seconds:.0} s, and {left:.0} s are left",
+                "{}, whose {wanted} steps would take about {seconds:.0} s, where {left:.0} s are left",
                 kind.name(),
             ));
             self.leave_out_trained()?;
@@ -206,7 +206,7 @@ impl Resolved {
             let fits = *kind == ModelKind::Nlinear || sum < 0.5 * left;
             if !fits {
                 dropped.push(format!(
-                    "{} is left out: it would take about {sum:.0} s, and {left:.0} s are left",
+                    "{}, which would take about {sum:.0} s, where {left:.0} s are left",
                     kind.name()
                 ));
             }

@@ -113,7 +113,7 @@ fn chosen_lines(c: &Choice) -> Vec<String> {
     let others = others.filter(|one| one.name != c.winner.name);
     let parts: Vec<String> = std::iter::once(&c.winner).chain(others).map(scored).collect();
     lines.push(format!("{} there: {}.", c.metric.name(), parts.join(", ")));
-    lines.extend(c.left_out.iter().map(|why| format!("{}{}.", &why[..1].to_uppercase(), &why[1..])));
+    lines.extend(c.left_out.iter().map(|what| format!("Left out: {what}.")));
     let better = c.candidates.iter().any(|one| c.error(one) < c.error(&c.winner));
     if better && c.forecaster.ensemble {
         lines.push(format!("Of many series and columns {ENSEMBLE_STAYS}."));
