@@ -11,6 +11,7 @@ use crate::checkpoint::{load_weights, write_weights};
 use crate::choice::linear::{Linear, origins};
 use crate::choice::{Candidate, Fit, Fold, Metric, Origin, Partner, Plan, STRENGTHS, Tally, Unit, Winner};
 use crate::data::{Baseline, Member, Prior, Segment, WindowedPanel, seasonal_scale};
+use crate::ensemble::Members;
 use crate::models::ModelKind;
 use crate::pretrained::Pretrained;
 use crate::train::{Dataset, Session};
@@ -129,7 +130,8 @@ pub fn choose(
     let metric = resolved.metric(priors.len());
     let units = units(panel, resolved.period);
     let mut tally = Tally::new(dataset, sizes, (baselines, ensemble.takes_part()), (&priors, &units), metric);
-    let every = (plan.scored() * horizon).div_ceil(VALUES).max(1).max(ensemble.stride(panel, plan));
+    let every = resolved.settings.compared.map_or(1, |same| same.every);
+    let every = every.max((plan.scored() * horizon).div_ceil(VALUES)).max(ensemble.stride(panel, plan));
     // Windows and their predictions by networks that were not fit on them, and the number of their fold.
     let mut out_of_sample = Vec::new();
     for (number, fold) in plan.folds.iter().enumerate() {
@@ -143,7 +145,7 @@ pub fn choose(
             continue;
         }
         let fit_on = origins(panel, &fold.fit);
-        for (kind, linear) in resolved.linear(plan.rolling) {
+        for (kind, linear) in resolved.linear(plan.rolling).into_iter().filter(|_| resolved.has_networks()) {
             let fits = linear.fit(&cpu, dataset, (&fit_on, &priors), &STRENGTHS)?;
             for (n, network) in networks.iter().enumerate() {
                 let Some((_, strength)) = network.linear.filter(|_| network.kind == kind) else { continue };
@@ -168,6 +170,9 @@ pub fn choose(
         }
     }
     let mut winner = tally.winner().unwrap_or_else(|| untested(panel, seasonal, ensemble.takes_part()));
+    if !resolved.has_networks() {
+        winner.chosen = alone(&tally, &winner);
+    }
     if !resolved.training.loss.levels().is_empty() {
         // A baseline has no quantiles: it is a network, though none could be scored.
         let trained =
@@ -176,11 +181,13 @@ pub fn choose(
     }
     let kept = winner.chosen.network.or_else(|| winner.network.and_then(|n| n.network));
     // Of networks that no window could choose among, the one that is the nearest to the last value.
-    let kept = kept.or_else(|| networks.iter().rposition(|n| n.linear.is_some()).filter(|_| !plan.fits()));
+    let unscored = !plan.fits() || !resolved.has_networks();
+    let kept = kept.or_else(|| networks.iter().rposition(|n| n.linear.is_some()).filter(|_| unscored));
     let (kind, linear) =
         kept.map_or((resolved.trained_kind(), None), |n| (networks[n].kind, networks[n].linear));
     let mut forecaster =
-        Forecaster::new(&winner.chosen, kind, linear.map(|(_, strength)| strength), non_negative);
+        Forecaster::new(&winner.chosen, kind, linear.map(|(_, strength)| strength), non_negative)
+            .of_members(resolved.members());
     forecaster.refit = plan.rolling || linear.is_some();
     if let Some((linear, strength)) = linear {
         if plan.fits() {
@@ -212,12 +219,13 @@ pub fn choose(
     if let Some(models) = &forecaster.models {
         models.write(&folder.path().join(ENSEMBLE))?;
     }
-    Ok(Some(described(&winner, &tally, &networks, forecaster, (plan, ensemble.left_out, metric))))
+    let members = resolved.members();
+    Ok(Some(described(&winner, &tally, (&networks, members), forecaster, (plan, ensemble.left_out, metric))))
 }
 
 /// What errors of each series and target column are divided by, in the series' scale: of a column without a season that of one row,
 /// of one that never changed 1.
-fn units(panel: &WindowedPanel, period: usize) -> Vec<Unit> {
+pub(super) fn units(panel: &WindowedPanel, period: usize) -> Vec<Unit> {
     let of = |m: &Member| -> Vec<Unit> {
         let unit = |(values, std): (&Vec<f64>, &f64)| {
             let training = values.get(m.segments.rows(Segment::Train)).unwrap_or_default();
@@ -255,6 +263,15 @@ fn untested(panel: &WindowedPanel, seasonal: Baseline, with_ensemble: bool) -> W
     let (baseline, ensemble) = (alone(Partner::Baseline(baseline)), alone(Partner::Ensemble));
     let chosen = if with_ensemble { ensemble } else { baseline };
     Winner { chosen, network: None, baseline, ensemble: with_ensemble.then_some(ensemble) }
+}
+
+/// The only candidate where no network competes: the ensemble, where it takes part, else the season before, where there is one, else
+/// the last value.
+fn alone(tally: &Tally<'_>, winner: &Winner) -> Candidate {
+    let baselines =
+        tally.candidates().into_iter().filter(|c| matches!(c.partner, Some(Partner::Baseline(_))));
+    let baseline = baselines.filter(|c| c.network.is_none() && c.rmsse.is_finite()).last();
+    winner.ensemble.or(baseline).unwrap_or(winner.chosen)
 }
 
 /// The last windows to score of each series: as many as intervals are made of.
@@ -387,7 +404,7 @@ fn write_linear(
 fn described(
     winner: &Winner,
     tally: &Tally<'_>,
-    networks: &[Network],
+    (networks, members): (&[Network], Members),
     forecaster: Forecaster,
     (plan, left_out, metric): (&Plan, Option<String>, Metric),
 ) -> Choice {
@@ -395,7 +412,7 @@ fn described(
         let network = c.network.and_then(|n| networks.get(n));
         let kind = network.map_or(ModelKind::Patchtst, |n| n.kind);
         let ridge = network.and_then(|n| n.linear.map(|(_, strength)| strength));
-        let name = Forecaster::new(c, kind, ridge, Vec::new()).name();
+        let name = Forecaster::new(c, kind, ridge, Vec::new()).of_members(members).name();
         Scored { name, ridge, mse: c.mse, mase: c.mase, rmsse: c.rmsse }
     };
     let error = |c: &Scored| c.error(metric);

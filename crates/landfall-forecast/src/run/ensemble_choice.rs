@@ -18,8 +18,8 @@ pub(super) const MOST_WORK: usize = 1_000_000;
 const SCORED_WORK: usize = 250_000;
 
 /// The work of forecasting windows of so many rows before them, of all columns.
-fn work(rows: impl Iterator<Item = usize>, (targets, horizon): (usize, usize)) -> usize {
-    rows.map(|rows| targets * Ensemble::work(rows, horizon)).sum()
+fn work(members: Members, rows: impl Iterator<Item = usize>, (targets, horizon): (usize, usize)) -> usize {
+    rows.map(|rows| targets * Ensemble::work(members, rows, horizon)).sum()
 }
 
 /// The ensemble as a candidate.
@@ -52,9 +52,12 @@ impl EnsembleChoice {
         // With rolling origins no window is forecast because it validates.
         let segments = [Segment::Test, Segment::Validation];
         let segments = &segments[..if plan.rolling { 1 } else { 2 }];
-        let work = work(segments.iter().flat_map(|segment| windows(*segment)), sizes);
+        let work = work(members, segments.iter().flat_map(|segment| windows(*segment)), sizes);
         let left_out = (members != Members::None && work > MOST_WORK).then(|| {
-            "the ensemble is left out: forecasts of all windows that validate and test would take it minutes".to_owned()
+            let what = if members.alone().is_some() { members.name() } else { "the ensemble" };
+            format!(
+                "{what} is left out: forecasts of all windows that validate and test would take it minutes"
+            )
         });
         let takes_part = members != Members::None && left_out.is_none();
         let threads = resolved.settings.threads;
@@ -72,7 +75,9 @@ impl EnsembleChoice {
         let rows =
             |fold: &'_ Fold| Fold::origins(panel, &fold.score).map(|o| o.at - o.begin).collect::<Vec<_>>();
         match self.takes_part {
-            true => work(plan.folds.iter().flat_map(rows), self.sizes).div_ceil(SCORED_WORK).max(1),
+            true => {
+                work(self.members, plan.folds.iter().flat_map(rows), self.sizes).div_ceil(SCORED_WORK).max(1)
+            }
             false => 1,
         }
     }
@@ -82,7 +87,7 @@ impl EnsembleChoice {
     pub(super) fn most_errors(&self, panel: &WindowedPanel) -> usize {
         let rows = panel.members().iter().map(|m| m.series.rows());
         match self.takes_part {
-            true => MOST_WORK / (BLOCKS * work(rows, self.sizes)).max(1),
+            true => MOST_WORK / (BLOCKS * work(self.members, rows, self.sizes)).max(1),
             false => usize::MAX,
         }
     }

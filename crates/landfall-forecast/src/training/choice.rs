@@ -4,8 +4,8 @@ use crate::choice::Plan;
 use crate::data::{Segment, WindowedPanel};
 use crate::error::ForecastError;
 use crate::run::{
-    Choice, EvaluationRecord, IntervalRecord, Resolved, Run, RunError, RunFolder, TestScoring, Units,
-    Weights, choose, enough, run_source, without_intervals,
+    Choice, Compared, EvaluationRecord, IntervalRecord, Resolved, Run, RunError, RunFolder, TestErrors,
+    TestScoring, Units, Weights, choose, enough, run_source, without_intervals,
 };
 use crate::train::{Dataset, Session};
 use serde_json::json;
@@ -56,7 +56,11 @@ pub(super) fn chosen(
     };
     let configuration = resolved.settings.to_toml_in(folder.path())?;
     folder.write("config.toml", &configuration).map_err(ForecastError::During)?;
+    let mut compared = resolved.settings.compared.map(|_| Compared::of(resolved, &choice, panel, plan));
     if !panel.is_tested() {
+        if let Some(compared) = &compared {
+            compared.write(folder).map_err(ForecastError::During)?;
+        }
         return Ok(Some(Chosen { choice, without_intervals: refused, tested: None }));
     }
     let run = Run::open(folder.path())?;
@@ -74,7 +78,9 @@ pub(super) fn chosen(
     let mut forecast = record(&forecast);
     forecast.forecaster = Some(choice.winner.name.clone());
     let test = TestScoring { panel: Arc::clone(panel), period: resolved.period, segment: Segment::Test };
-    test.add_to(&mut forecast, session, run.forecaster()).map_err(ForecastError::During)?;
+    let mut errors = TestErrors::new(panel, resolved.period, choice.metric);
+    test.add_and_see(&mut forecast, session, run.forecaster(), |window| errors.add(window))
+        .map_err(ForecastError::During)?;
     if let Some(levels) = &resolved.settings.interval {
         forecast.intervals = interval_records(&run, session, panel, levels)?;
     }
@@ -82,6 +88,10 @@ pub(super) fn chosen(
     let network = engine.enter(|| session.evaluate(Segment::Test))?;
     let mut network = record(&network);
     test.add_to(&mut network, session, None).map_err(ForecastError::During)?;
+    if let Some(compared) = &mut compared {
+        compared.tested(&errors, &forecast);
+        compared.write(folder).map_err(ForecastError::During)?;
+    }
     folder.log(&forecast).map_err(ForecastError::During)?;
     Ok(Some(Chosen { choice, without_intervals: refused, tested: Some(Tested { forecast, network }) }))
 }
