@@ -514,6 +514,8 @@ class Forecaster:
         temporary = folders.TemporaryFolder() if self._given_folder is None else None
         out = self._given_folder if temporary is None else temporary.path / "run"
         if self._names is not None:
+            if out.exists():
+                raise FileError(f"{out} exists already; choose another folder")
             self._temporary, self._leaderboard = temporary, None
             self._compare(table, out)
             return
