@@ -194,7 +194,7 @@ fn a_run_may_have_one_member_alone() {
     assert!(!ran.out.contains("does not beat") && !ran.out.contains("No network was better"), "{}", ran.out);
     for (flags, said) in [
         ("--ensemble ets --loss mae", "--candidates none and another loss than mse"),
-        ("--ensemble ets --init zero-shot", "--candidates none and --init zero-shot"),
+        ("--ensemble ets --init zero-shot", "--candidates and --model zero-shot"),
     ] {
         let refused = f.refused(&format!("{train} {flags} --out no"));
         assert!(refused.contains(said), "{flags}: {refused}");

@@ -351,6 +351,7 @@ impl Ensemble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use landfall_local::Model;
 
     /// A trend with a season of four.
     fn wave(rows: usize) -> Vec<f64> {
@@ -402,6 +403,30 @@ mod tests {
             assert_eq!(all.spread[step], row.map(|q| q - row[4]));
             assert!(half.spread[step][0] < 0.0 && half.spread[step][4] == 0.0 && half.spread[step][8] > 0.0);
         }
+    }
+
+    #[test]
+    fn one_member_alone_forecasts_as_it_is() {
+        let rows = wave(48);
+        let past = [Past { fit: Some((0, 0)), column: 0, values: &rows }];
+        let of = |members| fit(members, &rows).forecast(&past, 6).expect("a forecast").remove(0);
+        let engine = Engine::cpu_with_threads(1).expect("a CPU");
+        let mut network = Forecaster::new(&engine, &Weights::shipped().expect("weights")).expect("a network");
+        let medians =
+            network.forecast(&[&rows], 6).expect("a forecast").remove(0).into_iter().map(|row| row[4]);
+        assert_eq!(of(Members::Pretrained).values, medians.collect::<Vec<f64>>());
+        for (members, model) in
+            [(Members::Ets, Model::Ets), (Members::Theta, Model::Theta), (Members::Tsb, Model::Tsb)]
+        {
+            let own = Fitted::new(model, &rows, 4).expect("a fit").predict(&rows, 0, 6).expect("a forecast");
+            assert_eq!(of(members).values, own.values);
+            assert_eq!(of(members).spread, own.spread.into_iter().map(normal).collect::<Vec<Quantiles>>());
+        }
+        for members in Members::ALONE {
+            assert_eq!(members.alone(), Some(members));
+            assert_eq!(serde_json::json!(members), members.setting());
+        }
+        assert_eq!([Members::All, Members::Statistical, Members::None].map(Members::alone), [None; 3]);
     }
 
     #[test]

@@ -111,7 +111,7 @@ mod tests {
         // Three rows, six windows: deviations 1, 1, 0, 0, −1, −1; covariances 4 / 6, (1 + 0 + 0 + 0 + 1) / 6 and (0 + 0 + 0 + 0) / 6,
         // weights ⅔ and ⅓; the correction is (6 + 1 − 6 + 6 / 6) / 6.
         let found = of_windows(&[3.0, 3.0, 2.0, 2.0, 1.0, 1.0], 3);
-        let variance = (4.0 / 6.0 + 2.0 * (2.0 / 3.0) * (2.0 / 6.0)) / 6.0;
+        let variance: f64 = (4.0 / 6.0 + 2.0 * (2.0 / 3.0) * (2.0 / 6.0)) / 6.0;
         assert!((found.standard_error - (variance / (2.0 / 6.0)).sqrt()).abs() < 1e-12);
         assert_eq!(found.mean, 2.0);
     }

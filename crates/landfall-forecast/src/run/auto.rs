@@ -112,19 +112,12 @@ impl Settings {
         if all.iter().any(|kind| !kind.config().forecasts()) {
             return refused("name networks that forecast rows, as in {candidates dlinear,nlinear}");
         }
-        let nothing = "{candidates none}";
-        let conflict = |second: Text, why: &'static str| {
-            Err(SettingsError::Conflict { first: nothing.into(), second, why: why.into() })
-        };
         if all.is_empty() && !self.has_point_forecasts() {
-            return conflict(
-                "another loss than mse".into(),
-                "no network is left that has it; leave one of them out",
-            );
-        }
-        if let (true, Some(init)) = (all.is_empty(), &self.init) {
-            let why = "no network is left that begins with these weights; leave one of them out";
-            return conflict(Text::given("init", init.display()), why);
+            return Err(SettingsError::Conflict {
+                first: "{candidates none}".into(),
+                second: "another loss than mse".into(),
+                why: "no network is left that has it; leave one of them out".into(),
+            });
         }
         if all.iter().enumerate().any(|(i, kind)| all[..i].contains(kind)) {
             return refused("a network is named twice");

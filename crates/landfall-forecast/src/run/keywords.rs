@@ -179,5 +179,6 @@ mod tests {
             serde_json::json!({"interval": [80], "model": "patchtst", "columns": ["Sales"], "dtype": "bf16"}),
         );
         assert_eq!(one, listed);
+        assert_eq!(of(serde_json::json!({"candidates": "None"})).candidates, Some(Vec::new()));
     }
 }
