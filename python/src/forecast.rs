@@ -152,7 +152,7 @@ pub(crate) fn compare_frame(
                 return Err(RunError::Exists { path: out.clone() }.into());
             }
             let contenders = Contender::named(&names)?;
-            let planned = Plan::new(parsed(settings)?, &contenders, Some(&frame(String::new())))?;
+            let planned = Plan::made(parsed(settings)?, &contenders, Some(&frame(String::new())))?;
             planned.plan.write(&out)?;
             planned.plan
         };

@@ -197,10 +197,12 @@ impl Ensemble {
     /// Rows that it forecasts at most.
     #[must_use]
     pub fn most_rows(members: Members) -> usize {
-        match members {
-            Members::None => 0,
-            of if of.share() > 0.0 => MOST_ROWS,
-            _ => usize::MAX,
+        if members == Members::None {
+            0
+        } else if members.share() > 0.0 {
+            MOST_ROWS
+        } else {
+            usize::MAX
         }
     }
 

@@ -63,7 +63,7 @@ fn begun(args: &Compare) -> Result<(Plan, PathBuf), CliError> {
         );
         return Err(CliError::OfRun { text, code: 2 });
     }
-    let planned = Plan::new(given, &contenders, None)?;
+    let planned = Plan::made(given, &contenders, None)?;
     let ready = &planned.ready;
     if let Some(summary) = &ready.summary {
         summary.lines().iter().try_for_each(|line| output::line(line))?;

@@ -1,31 +1,15 @@
 //! The runs of a comparison, one after the other.
 
+use super::attempts::{done, tried, write};
 use super::contenders::Contender;
 use super::leaderboard::Leaderboard;
 use super::plan::Plan;
 use crate::error::ForecastError;
-use crate::files::{read_text, replace};
-use crate::run::{Compared, Observer, RunError, RunFolder, Settings};
+use crate::run::{Compared, Observer, RunFolder, Settings};
 use crate::training::{Ended, KeptFrame, NewRun, Ready};
 use landfall::World;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-/// The file of a comparison's directory with what its runs took, and why they failed.
-const TRIED: &str = "tried.json";
-
-/// What is known of the attempts at a candidate's run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Tried {
-    /// Seconds of all attempts.
-    pub(super) seconds: f64,
-    /// Why the last one failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) failed: Option<String>,
-}
 
 /// How a candidate's run ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,24 +39,6 @@ pub trait Watcher {
     fn ended(&mut self, candidate: &str, how: &How);
     /// Whether the comparison shall stop.
     fn stops(&self) -> bool;
-}
-
-/// The attempts of a comparison's directory.
-pub(super) fn tried(folder: &Path) -> Result<BTreeMap<String, Tried>, RunError> {
-    let unreadable =
-        |why: String| RunError::NotARun { path: folder.to_owned(), why: format!("{TRIED}: {why}") };
-    match read_text(&folder.join(TRIED)) {
-        Err(why) if why.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
-        Err(why) => Err(unreadable(why.to_string())),
-        Ok(text) => serde_json::from_str(&text).map_err(|why| unreadable(why.to_string())),
-    }
-}
-
-/// The errors of a run that is done.
-pub(super) fn done(run: &Path) -> Result<Option<Compared>, RunError> {
-    let Some(compared) = Compared::read(run)? else { return Ok(None) };
-    let tested = compared.cells.is_empty() || RunFolder::last_evaluation(run)?.is_some();
-    Ok(tested.then_some(compared))
 }
 
 /// Trains the candidates of a plan that are not trained yet, each in its own directory in `folder`; the leaderboard, which is written
@@ -120,12 +86,6 @@ pub fn compare(
     let leaderboard = Leaderboard::of(plan, folder)?;
     leaderboard.write(folder)?;
     Ok(Some(leaderboard))
-}
-
-fn write(folder: &Path, all: &BTreeMap<String, Tried>) -> Result<(), RunError> {
-    let path = folder.join(TRIED);
-    let text = format!("{}\n", serde_json::json!(all));
-    replace(&path, text.as_bytes()).map_err(|why| RunError::Write { path, why })
 }
 
 /// Trains the run of a candidate, or what remains of it; false when it was stopped.

@@ -1,6 +1,6 @@
 //! The candidates of a comparison in the order of their errors.
 
-use super::each::{done, tried};
+use super::attempts::{done, tried};
 use super::plan::Plan;
 use super::significance::{Difference, Sign};
 use crate::choice::{MANY, Metric};

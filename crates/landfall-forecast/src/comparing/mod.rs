@@ -4,6 +4,7 @@
 //! [`Leaderboard`] orders the runs by the error before the test rows, and says of their test errors whether they differ by more than
 //! chance ([`Difference`]).
 
+mod attempts;
 mod contenders;
 mod each;
 mod leaderboard;

@@ -45,7 +45,7 @@ impl Plan {
     ///
     /// # Errors
     /// Settings that each candidate has itself; data that is no series, or has no row to test; as [`Ready::new`].
-    pub fn new(
+    pub fn made(
         settings: Settings,
         contenders: &[Contender],
         frame: Option<&KeptFrame>,

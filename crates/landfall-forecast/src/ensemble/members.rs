@@ -61,7 +61,13 @@ impl Members {
         match self {
             Self::All => "all",
             Self::Statistical => "statistical",
-            other => other.name(),
+            Self::Ets
+            | Self::Theta
+            | Self::DynamicTheta
+            | Self::Croston
+            | Self::Tsb
+            | Self::Pretrained
+            | Self::None => self.name(),
         }
     }
 

@@ -268,9 +268,9 @@ fn untested(panel: &WindowedPanel, seasonal: Baseline, with_ensemble: bool) -> W
 /// The only candidate where no network competes: the ensemble, where it takes part, else the season before, where there is one, else
 /// the last value.
 fn alone(tally: &Tally<'_>, winner: &Winner) -> Candidate {
-    let baselines =
-        tally.candidates().into_iter().filter(|c| matches!(c.partner, Some(Partner::Baseline(_))));
-    let baseline = baselines.filter(|c| c.network.is_none() && c.rmsse.is_finite()).last();
+    let is_baseline = |c: &Candidate| c.network.is_none() && matches!(c.partner, Some(Partner::Baseline(_)));
+    let mut all = tally.candidates().into_iter();
+    let baseline = all.rfind(|c| is_baseline(c) && c.rmsse.is_finite());
     winner.ensemble.or(baseline).unwrap_or(winner.chosen)
 }
 
