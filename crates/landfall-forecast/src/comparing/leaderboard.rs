@@ -313,8 +313,8 @@ mod tests {
             (0..MANY).map(one).collect()
         };
         let of = |cells| Compared { cells, ..compared(1.0, &[], 2) };
-        let best = of(cells(&|_| 1.0));
-        let shuffled = of(cells(&|i| 1.0 + i as f64).into_iter().rev().collect());
+        let best = of(cells(&|i| (i * i) as f64));
+        let shuffled = of(cells(&|i| (i * i + i) as f64).into_iter().rev().collect());
         let all: Vec<f64> = (0..MANY).map(|i| i as f64).collect();
         let (found, expected) = (difference(&best, &shuffled), Difference::of_series(&all));
         let (found, expected) = (found.expect("series"), expected.expect("series"));
