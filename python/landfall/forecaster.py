@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _landfall, folders, frames, keywords, notices, signals, windows
+from . import _landfall, comparison, folders, frames, keywords, notices, signals, windows
 from .errors import ArgumentError, DeviceError, FileError, InvalidValueError, MissingPackageError, NotFittedError
 from .frames import Frame
 from .notices import warn
@@ -39,11 +39,14 @@ class Forecaster:
             The forecast is that of what validates best: the model, its mean with a baseline, or a baseline alone, of which
             a `BaselineWarning` tells; of `auto` the ensemble too; `scores["forecaster"]` names it. `dlinear` and `nlinear` are fitted by ridge
             regression, without `max_steps`, `epochs`, `lr` and `seed`, unless `quantiles` or another `loss` than `mse` are
-            asked for. A paper's recipe is chosen by `preset` instead.
+            asked for. A paper's recipe is chosen by `preset` instead. Of a list of names, as in `["ets", "tide", "ensemble"]`, :meth:`fit`
+            trains each on the same data and keeps the one of the smallest error before the test rows; :meth:`leaderboard` has all.
+            Besides networks and `auto` there are `seasonal-naive`, `ensemble` and its members `ets`, `theta`, `dynamic-theta`, `croston`,
+            `tsb` and `pretrained`.
         horizon: Rows to forecast; by default a season of the data.
-        alias: The name of the column of forecasts; by default that of the model.
+        alias: The name of the column of forecasts; by default that of the model, of several `best`.
         folder: Directory of the run, a new one, which every command of the program `landfall` takes; by default a
-            temporary one, which is removed with the forecaster. :meth:`save` keeps it.
+            temporary one, which is removed with the forecaster. :meth:`save` keeps it. Of several models it has a run for each.
         progress: Whether a bar is shown while it trains; by default in notebooks and terminals.
         series_id: The column that names the series; by default `unique_id`, of a frame that has it.
         date_column: The column of dates.
@@ -64,8 +67,8 @@ class Forecaster:
         InvalidValueError: For settings that do not fit together.
     """
 
-    def __new__(cls, model: str = "auto", *_: Any, **__: Any) -> Forecaster:
-        if cls is Forecaster and model == "zero-shot":
+    def __new__(cls, model: str | Sequence[str] = "auto", *_: Any, **__: Any) -> Forecaster:
+        if cls is Forecaster and isinstance(model, str) and model == "zero-shot":
             from .zero_shot import ZeroShot
 
             return super().__new__(ZeroShot)
@@ -73,7 +76,7 @@ class Forecaster:
 
     def __init__(
         self,
-        model: str = "auto",
+        model: str | Sequence[str] = "auto",
         horizon: int | None = None,
         *,
         alias: str | None = None,
@@ -90,10 +93,13 @@ class Forecaster:
         **settings: Any,
     ) -> None:
         keywords.check(settings)
+        self._names = comparison.names(model)
+        if not isinstance(model, str):
+            model = "auto"
         for what, text in {"model": model, "alias": alias, "series_id": series_id, "date_column": date_column}.items():
             if not isinstance(text, str) and (text is not None or what in ("model", "date_column")):
                 raise ArgumentError(f"{what} {text!r}: give a str")
-        self.alias = alias or settings.get("preset") or model
+        self.alias = alias or ("best" if self._names is not None else settings.get("preset") or model)
         self.progress = progress
         self._given_folder = None if folder is None else Path(folder)
         self._series_id = series_id
@@ -119,10 +125,13 @@ class Forecaster:
             if e.setting == "model" and keywords.is_preset(model):
                 raise InvalidValueError(f"{e}; a paper's recipe is given as preset={model!r}") from None
             raise
+        if self._names is not None:
+            _landfall._check_comparison(self._names, keywords.to_json(self._settings))
         self._layout: Layout | None = None
         self._path: Path | None = None
         self._temporary: folders.TemporaryFolder | None = None
         self._fitted: Frame | None = None
+        self._leaderboard: dict[str, Any] | None = None
         self._ids: dict[str, Any] = {}
 
     @staticmethod
@@ -182,9 +191,24 @@ class Forecaster:
         self._fitted = df.iloc[:0] if table.layout.kind == "pandas" else df.clear()
         return self
 
+    def leaderboard(self) -> Frame:
+        """The models that :meth:`fit` compared, the best first, as a frame of the kind that it was given: `rank`, `candidate`,
+        `forecaster` (what forecasts), `validation` (the error `metric` before the test rows, which orders them), `test` (the same of the
+        test windows), `test_mse`, `seconds`, and `verdict`: `best`, `as good` (its test errors are within two standard errors of the
+        best's), `worse`, `better in the test`, or `too few windows`. `difference` and `standard_error` are what it is made of; `failed`
+        says why a model has no rank.
+
+        Raises:
+            NotFittedError: Of a forecaster that compared none.
+        """
+        layout = self._need_layout()
+        if self._leaderboard is None:
+            raise NotFittedError('no models were compared: give several, as in Forecaster(["ets", "tide"]), and fit() them')
+        return comparison.frame(self._leaderboard, layout.kind)
+
     def resume(self, **changes: Any) -> Forecaster:
         """Goes on with a run that was interrupted; its results are those of one that was not. Of the settings `epochs`,
-        `max_steps`, `log_every`, `checkpoint_every`, `device` and `threads` may be changed.
+        `max_steps`, `log_every`, `checkpoint_every`, `device` and `threads` may be changed, of one model.
 
         Raises:
             NotFittedError: Without a run.
@@ -192,6 +216,11 @@ class Forecaster:
         """
         path = self._need_run()
         keywords.check(changes)
+        if self._names is not None and self._leaderboard is None:
+            if changes:
+                raise InvalidValueError("a comparison keeps its settings; resume() without changes")
+            self._compare(self._own_table(path), path.parent)
+            return self
         with self._events() as event:
             results = _landfall._resume(path, keywords.to_json(changes), event)
         self._told(results)
@@ -365,12 +394,18 @@ class Forecaster:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, progress: bool | None = None) -> Forecaster:
-        """The forecaster whose run is in a directory, complete or interrupted. It reads and writes that directory.
+        """The forecaster whose run is in a directory, complete or interrupted; of a comparison the best one. It reads and writes that
+        directory.
 
         Raises:
             FileError: A directory that holds no run of a forecaster.
         """
         path = Path(folder)
+        if (path / comparison.LEADERBOARD).exists():
+            found = json.loads((path / comparison.LEADERBOARD).read_text(encoding="utf-8"))
+            made = cls.load(path / comparison.told(found).name, progress=progress)
+            made._leaderboard = found
+            return made
         try:
             state = json.loads((path / "frame.json").read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError):
@@ -383,7 +418,8 @@ class Forecaster:
         return made
 
     def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in self._settings.items())
+        given = self._settings if self._names is None else {"model": self._names, **self._settings}
+        settings = ", ".join(f"{name}={value!r}" for name, value in given.items())
         where = f", folder={str(self._path)!r}" if self._path is not None and self._temporary is None else ""
         return f"Forecaster({settings}{where})"
 
@@ -424,8 +460,9 @@ class Forecaster:
     def _like_this(self) -> Forecaster:
         """An unfitted forecaster of the same settings, with a folder of its own."""
         settings = dict(self._settings)
+        model = settings.pop("model", "auto")
         return Forecaster(
-            settings.pop("model", "auto"),
+            model if self._names is None else self._names,
             settings.pop("horizon", None),
             alias=self.alias,
             progress=self.progress,
@@ -472,15 +509,16 @@ class Forecaster:
 
     def _train(self, table: Table) -> None:
         layout = table.layout
-        state = {
-            "layout": dataclasses.asdict(layout),
-            "alias": self.alias,
-            "settings": json.loads(keywords.to_json(self._settings)),
-            "series": table.keys,
-        }
+        state = self._state(table)
         settings = {**self._settings, **layout.settings()}
         temporary = folders.TemporaryFolder() if self._given_folder is None else None
         out = self._given_folder if temporary is None else temporary.path / "run"
+        if self._names is not None:
+            if out.exists():
+                raise FileError(f"{out} exists already; choose another folder")
+            self._temporary, self._leaderboard = temporary, None
+            self._compare(table, out)
+            return
         with self._events() as event:
 
             def begun(name: str, what: str) -> None:
@@ -493,6 +531,28 @@ class Forecaster:
 
             results = _landfall._train(keywords.to_json(settings), table.columns(), out, json.dumps(state), begun)
         self._told(results)
+
+    def _compare(self, table: Table, out: Path) -> None:
+        """Trains the models that are compared, or what remains of that."""
+
+        def run_in(path: Path) -> None:
+            # From the first run on there is something to go on with.
+            self._layout, self._path, self._fitted = table.layout, path, None
+            self._ids = dict(zip(table.keys, table.names))
+
+        with self._events() as event:
+            found = comparison.run(self._names or [], self._settings, table, out, self._state(table), event, run_in)
+        run_in(comparison.told(found))
+        self._leaderboard = found
+
+    def _state(self, table: Table) -> dict[str, Any]:
+        """What a run folder says of the forecaster that was fitted."""
+        return {
+            "layout": dataclasses.asdict(table.layout),
+            "alias": self.alias,
+            "settings": json.loads(keywords.to_json(self._settings)),
+            "series": table.keys,
+        }
 
     def _told(self, results: str) -> None:
         """Says what is to be known first of the results of a run."""
@@ -514,6 +574,7 @@ class Forecaster:
                     _gpu_process = os.getpid()
                 for note in what["notes"]:
                     warn(note)
+                shown.close()
                 shown.start(what["done"], what["steps"])
             elif name == "progress":
                 shown.step(what["done"], what["steps"])

@@ -4,10 +4,11 @@ use crate::columns::{Columns, bytes};
 use crate::engines;
 use crate::failure::{Failure, internal, raised};
 use landfall_forecast::ForecastError;
+use landfall_forecast::comparing::{Contender, How, Plan, Watcher, compare};
 use landfall_forecast::forecasting::{Predictor, future_of_frame, levels_ahead, series, series_of_frame};
 use landfall_forecast::report::bound_names;
 use landfall_forecast::run::{
-    Device, EvaluationRecord, Forecast, KEPT_DATA, Observer, OneOrMore, Run, SETTINGS, Settings,
+    Device, EvaluationRecord, Forecast, KEPT_DATA, Observer, OneOrMore, Run, RunError, SETTINGS, Settings,
     SettingsError, StepLine, Weights,
 };
 use landfall_forecast::training::{Begun, Ended, KeptFrame, NewRun, Ready};
@@ -17,7 +18,8 @@ use landfall_train::data::{DataError, Future, Panel, SeriesError, Spelling, few}
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -99,6 +101,62 @@ pub(crate) fn resume(
         changes.changes_nothing_else()?;
         let (ready, notes) = Ready::resumed(&changes, &run, &landfall::World::single())?;
         go(ready.begin()?, notes, relay)
+    })
+}
+
+/// The forecasters that may be compared: the name of each, and its settings as an object of JSON.
+#[pyfunction(name = "_contenders")]
+pub(crate) fn contenders() -> Vec<(&'static str, String)> {
+    let of = |one: Contender| {
+        let Settings { model, candidates, ensemble, .. } = one.settings(&Settings::default());
+        let mut own = json!({"model": model, "candidates": candidates, "ensemble": ensemble});
+        if let Some(own) = own.as_object_mut() {
+            own.retain(|_, value| !value.is_null());
+        }
+        (one.name(), own.to_string())
+    };
+    Contender::all().into_iter().map(of).collect()
+}
+
+/// Checks that these forecasters can be compared, by their names, and that they can share these settings.
+#[pyfunction(name = "_check_comparison")]
+pub(crate) fn check_comparison(py: Python<'_>, names: Vec<String>, settings: &str) -> PyResult<()> {
+    let checked = || -> Result<(), ForecastError> {
+        Contender::named(&names)?;
+        Ok(Plan::check(&parsed(settings)?)?)
+    };
+    Spelling::Keyword.within(checked).map_err(|e| raised(py, &e.into()))
+}
+
+/// Compares forecasters on a data frame, or goes on with the comparison in this directory; the leaderboard as JSON. Each run keeps the
+/// frame and its description, which `describe` gives for the name of a candidate. `observer` is as that of `train`.
+#[pyfunction(name = "_compare")]
+pub(crate) fn compare_frame(
+    py: Python<'_>,
+    names: Vec<String>,
+    settings: &str,
+    columns: &Columns,
+    out: PathBuf,
+    descriptions: HashMap<String, String>,
+    observer: &Bound<'_, PyAny>,
+) -> PyResult<String> {
+    engines::preload(py)?;
+    let frame =
+        |description: String| KeptFrame { columns: columns.0.clone(), source: FRAME.to_owned(), description };
+    let of = |one: Contender| frame(descriptions.get(one.name()).cloned().unwrap_or_default());
+    watched(py, observer, |relay| {
+        let plan = if Plan::is_in(&out) {
+            Plan::read(&out)?
+        } else {
+            if out.exists() {
+                return Err(RunError::Exists { path: out.clone() }.into());
+            }
+            let contenders = Contender::named(&names)?;
+            let planned = Plan::made(parsed(settings)?, &contenders, Some(&frame(String::new())))?;
+            planned.plan.write(&out)?;
+            planned.plan
+        };
+        Ok(compare(&plan, &out, Some(&of), relay)?.map(|leaderboard| json!(leaderboard)))
     })
 }
 
@@ -298,14 +356,8 @@ fn parsed(text: &str) -> Result<Settings, ForecastError> {
 
 /// Trains a run that has a directory to its end; the results, or none when it was stopped.
 fn go(begun: Begun, changes: Vec<String>, relay: &mut Relay) -> Result<Option<Value>, ForecastError> {
-    let (path, ready) = (begun.path().to_owned(), begun.ready());
-    let notes: Vec<String> = ready.notes().iter().map(ToString::to_string).chain(changes).collect();
-    let steps = ready.steps();
-    let device = ready.device().to_string();
-    relay.tell(
-        "started",
-        json!({"folder": path, "device": device, "done": ready.done(), "steps": steps, "notes": notes}),
-    );
+    let path = begun.path().to_owned();
+    relay.started(&path, begun.ready(), changes);
     let Ended::Done(trained) = begun.fit(relay)? else { return Ok(None) };
     relay.tell("trained", json!({"steps": trained.steps()}));
     let stop = Arc::clone(&relay.stop);
@@ -335,6 +387,36 @@ impl Relay {
     fn tell(&self, name: &'static str, what: Value) {
         // Without a listener the run is about to be stopped.
         let _ = self.events.send((name, what));
+    }
+
+    /// Tells that a run begins, or goes on with changes.
+    fn started(&mut self, path: &Path, ready: &Ready, changes: Vec<String>) {
+        let notes: Vec<String> = ready.notes().iter().map(ToString::to_string).chain(changes).collect();
+        let (device, done, steps) = (ready.device().to_string(), ready.done(), ready.steps());
+        self.tell(
+            "started",
+            json!({"folder": path, "device": device, "done": done, "steps": steps, "notes": notes}),
+        );
+    }
+}
+
+impl Watcher for Relay {
+    fn begins(&mut self, candidate: &str, number: usize, count: usize) {
+        self.tell("candidate", json!({"candidate": candidate, "number": number, "count": count}));
+    }
+
+    fn ready(&mut self, run: &Path, ready: &Ready, notes: Vec<String>) {
+        self.started(run, ready, notes);
+    }
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self
+    }
+
+    fn ended(&mut self, _: &str, _: &How) {}
+
+    fn stops(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 }
 

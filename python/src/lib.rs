@@ -30,7 +30,8 @@ mod _landfall {
     use crate::engines::{counters, forget, synchronize};
     #[pymodule_export]
     use crate::forecast::{
-        check, check_pretrained, forecast, forecast_without_run, keywords, program, resume, train,
+        check, check_comparison, check_pretrained, compare_frame, contenders, forecast, forecast_without_run,
+        keywords, program, resume, train,
     };
     #[pymodule_export]
     use crate::graph::files::{load, save};

@@ -11,7 +11,7 @@ mod values;
 
 pub(crate) use other_programs::{Export, Import};
 pub(crate) use serving::{Access, Backtest, KeptIntervals, Serve};
-use settings::{Given, OfBaseline, OfChannels, OfReading};
+use settings::{Given, OfBaseline, OfChannels, OfCompared, OfReading};
 pub(crate) use settings::{Setup, Shapes};
 pub(crate) use together::Together;
 use values::{On, weights};
@@ -34,6 +34,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Train a model; without --data, on a generated series.
     Train(Box<Train>),
+    /// Train several forecasters on the same data, and order them by their errors: a leaderboard.
+    Compare(Box<Compare>),
     /// Score a run, or a baseline, on the test windows.
     Evaluate(Evaluate),
     /// Forecast from several past origins and score against what came (rolling-origin evaluation).
@@ -95,6 +97,29 @@ impl Train {
     pub(crate) fn settings(&self) -> Settings {
         self.setup.settings().or(self.together.given.settings.clone())
     }
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Compare {
+    /// Forecasters to compare, two or more: auto (the default recipe), ensemble, its members ets, theta, dynamic-theta, croston, tsb and pretrained,
+    /// seasonal-naive, and networks: nlinear, dlinear, patchtst, tsmixer, tide, nbeats, zero-shot (the pretrained one, trained further)
+    /// [default: seasonal-naive,ets,dynamic-theta,pretrained,ensemble,nlinear,dlinear,auto; to add networks name all].
+    #[arg(long = "candidates", id = "contenders", value_name = "A,B", value_delimiter = ',')]
+    pub(crate) candidates: Option<Vec<String>>,
+    #[command(flatten)]
+    pub(crate) given: Given<OfCompared>,
+    /// Read settings from this TOML file; flags override it.
+    #[arg(long, value_name = "F.toml")]
+    pub(crate) config: Option<PathBuf>,
+    /// Directory of the comparison, with a run directory for each forecaster [default: a new one in runs/].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Go on with this comparison; what is done stays.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Print one JSON object as the last line.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Group)]

@@ -39,6 +39,7 @@ pub fn program(line: impl IntoIterator<Item = OsString>) -> u8 {
 fn run(args: &Args) -> u8 {
     let done = match &args.command {
         Command::Train(train) => commands::train::run(train),
+        Command::Compare(compare) => commands::compare::run(compare),
         Command::Evaluate(evaluate) => commands::evaluate::run(evaluate).map(|()| 0),
         Command::Backtest(backtest) => commands::backtest::run(backtest),
         Command::Forecast(forecast) => commands::forecast::run(forecast).map(|()| 0),
@@ -59,7 +60,8 @@ fn run(args: &Args) -> u8 {
         }
     };
     done.unwrap_or_else(|e| {
-        output::error(&commands::seeds::of_several(&e).unwrap_or_else(|| e.to_string()));
+        let of_several = commands::seeds::of_several(&e).or_else(|| commands::compare::of_several(&e));
+        output::error(&of_several.unwrap_or_else(|| e.to_string()));
         e.code()
     })
 }

@@ -2,12 +2,17 @@
 //!
 //! A forecast is half the median of the pretrained network and half the mean of two statistical models: ETS and dynamic Theta, of demand with
 //! many zeros Croston and TSB. The models keep the parameters that they were fit with; their states, and the network, follow the rows
-//! that a forecast is made from. So one fit serves all windows of a series, later rows, and other files of it.
+//! that a forecast is made from. So one fit serves all windows of a series, later rows, and other files of it. An ensemble may also
+//! have one of these as its only member ([`Members`]).
+
+mod members;
+
+pub use members::Members;
 
 use crate::files;
 use crate::zero_shot::{Forecaster, MOST_ROWS, Quantiles, Weights, ZeroShotError, normal};
 use landfall::Engine;
-use landfall_local::{Fitted, LocalError, Model, Task, forecast_all, is_intermittent};
+use landfall_local::{Fitted, LocalError, Task, forecast_all};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,25 +21,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows before a forecast that are read, and rows that a model is fit on, at most: the context of the pretrained network.
 const ROWS: usize = 1024;
-/// The share of the pretrained network, chosen on M1 with [`MODELS`]: docs/decisions/0058.
-const SHARE: f64 = 0.5;
-/// The statistical models of a series.
-const MODELS: [Model; 2] = [Model::Ets, Model::DynamicTheta];
-/// Those of demand with many zeros.
-const DEMAND: [Model; 2] = [Model::Croston, Model::Tsb];
-
-/// Which members an ensemble has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Members {
-    /// The pretrained network and the statistical models.
-    #[default]
-    All,
-    /// The statistical models alone.
-    Statistical,
-    /// None: there is no ensemble.
-    None,
-}
 
 /// Why an ensemble does not forecast.
 #[derive(Debug, thiserror::Error)]
@@ -137,11 +123,6 @@ struct Fits {
     series: Vec<Series>,
 }
 
-/// The statistical models of rows.
-fn suited(values: &[f64]) -> [Model; 2] {
-    if is_intermittent(values) { DEMAND } else { MODELS }
-}
-
 /// An ensemble that was fit to series, ready to forecast them from any rows.
 ///
 /// ```
@@ -194,7 +175,8 @@ impl Ensemble {
             let of = |values: &'a [f64]| {
                 let start = values.len().saturating_sub(ROWS);
                 let task = |model| Task { model, values: &values[start..], season, horizon: 1 };
-                let own = if values.is_empty() { Vec::new() } else { suited(values).map(task).to_vec() };
+                let models = if values.is_empty() { &[][..] } else { members.models(values) };
+                let own: Vec<Task<'_>> = models.iter().copied().map(task).collect();
                 (start, own)
             };
             let mut places = Vec::with_capacity(columns.len());
@@ -227,17 +209,21 @@ impl Ensemble {
     /// Rows that it forecasts at most.
     #[must_use]
     pub fn most_rows(members: Members) -> usize {
-        match members {
-            Members::All => MOST_ROWS,
-            Members::Statistical => usize::MAX,
-            Members::None => 0,
+        if members == Members::None {
+            0
+        } else if members.share() > 0.0 {
+            MOST_ROWS
+        } else {
+            usize::MAX
         }
     }
 
-    /// The work of a forecast from so many rows, in tokens of the pretrained network: 8 rows each, and those of the future.
+    /// The work of a forecast from so many rows, in tokens of the pretrained network: 8 rows each, and those of the future. One of a
+    /// statistical model alone is less than a 64th of it.
     #[must_use]
-    pub fn work(rows: usize, horizon: usize) -> usize {
-        (rows.min(ROWS) + horizon.max(32)).div_ceil(8)
+    pub fn work(members: Members, rows: usize, horizon: usize) -> usize {
+        let tokens = (rows.min(ROWS) + horizon.max(32)).div_ceil(8);
+        if members.alone().is_some() && members.share() == 0.0 { tokens.div_ceil(64) } else { tokens }
     }
 
     /// The number of a series by its name, where it has models; the only one there is serves an `only` series.
@@ -274,11 +260,12 @@ impl Ensemble {
                 Some(kept) => kept,
                 None => {
                     let fit = |model| Fitted::new(model, values, self.fits.season);
-                    own = suited(values).into_iter().map(fit).collect::<Result<_, _>>().map_err(local)?;
+                    let models = self.fits.members.models(values).iter().copied();
+                    own = models.map(fit).collect::<Result<_, _>>().map_err(local)?;
                     (0, &own)
                 }
             };
-            let share = 1.0 / models.len() as f64;
+            let share = 1.0 / models.len().max(1) as f64;
             let (mut mean, mut deviation) = (vec![0.0; horizon], vec![0.0; horizon]);
             for fitted in models {
                 let found = fitted.predict(values, start, horizon).map_err(local)?;
@@ -288,7 +275,8 @@ impl Ensemble {
             Ok(Ahead { values: mean, spread: deviation.into_iter().map(normal).collect() })
         };
         let mut all = past.iter().map(statistical).collect::<Result<Vec<_>, _>>()?;
-        if self.fits.members == Members::All {
+        let share = self.fits.members.share();
+        if share > 0.0 {
             let rows: Vec<&[f64]> = past.iter().map(|past| &past.values[last(past)..]).collect();
             let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
             let network = match &mut *network {
@@ -298,7 +286,7 @@ impl Ensemble {
             for (ahead, rows) in all.iter_mut().zip(network.forecast(&rows, horizon)?) {
                 for ((m, spread), quantiles) in ahead.values.iter_mut().zip(&mut ahead.spread).zip(rows) {
                     let median = quantiles[quantiles.len() / 2];
-                    *m = SHARE * median + (1.0 - SHARE) * *m;
+                    *m = share * median + (1.0 - share) * *m;
                     *spread = quantiles.map(|q| q - median);
                 }
             }
@@ -377,6 +365,7 @@ impl Ensemble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use landfall_local::Model;
 
     /// A trend with a season of four.
     fn wave(rows: usize) -> Vec<f64> {
@@ -428,6 +417,30 @@ mod tests {
             assert_eq!(all.spread[step], row.map(|q| q - row[4]));
             assert!(half.spread[step][0] < 0.0 && half.spread[step][4] == 0.0 && half.spread[step][8] > 0.0);
         }
+    }
+
+    #[test]
+    fn one_member_alone_forecasts_as_it_is() {
+        let rows = wave(48);
+        let past = [Past { fit: Some((0, 0)), column: 0, values: &rows }];
+        let of = |members| fit(members, &rows).forecast(&past, 6).expect("a forecast").remove(0);
+        let engine = Engine::cpu_with_threads(1).expect("a CPU");
+        let mut network = Forecaster::new(&engine, &Weights::shipped().expect("weights")).expect("a network");
+        let medians =
+            network.forecast(&[&rows], 6).expect("a forecast").remove(0).into_iter().map(|row| row[4]);
+        assert_eq!(of(Members::Pretrained).values, medians.collect::<Vec<f64>>());
+        for (members, model) in
+            [(Members::Ets, Model::Ets), (Members::Theta, Model::Theta), (Members::Tsb, Model::Tsb)]
+        {
+            let own = Fitted::new(model, &rows, 4).expect("a fit").predict(&rows, 0, 6).expect("a forecast");
+            assert_eq!(of(members).values, own.values);
+            assert_eq!(of(members).spread, own.spread.into_iter().map(normal).collect::<Vec<Quantiles>>());
+        }
+        for members in Members::ALONE {
+            assert_eq!(members.alone(), Some(members));
+            assert_eq!(serde_json::json!(members), members.setting());
+        }
+        assert_eq!([Members::All, Members::Statistical, Members::None].map(Members::alone), [None; 3]);
     }
 
     #[test]

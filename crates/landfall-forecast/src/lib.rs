@@ -2,6 +2,7 @@
 //! tested, forecast from, reported and exported.
 //!
 //! ```text
+//!  comparing   a leaderboard of forecasters, each a run
 //!  backtesting, forecasting, training  the three jobs, step by step, which print nothing
 //!  without_run forecasts without a run
 //!  report      a page for each run and backtest
@@ -20,6 +21,7 @@
 pub mod backtest;
 pub mod backtesting;
 pub mod choice;
+pub mod comparing;
 pub mod ensemble;
 mod error;
 pub mod export;

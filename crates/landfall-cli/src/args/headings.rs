@@ -8,7 +8,7 @@ use std::ffi::OsString;
 /// Headings and their flags, of those that are no settings.
 const HEADINGS: [(&str, &[&str]); 7] = [
     (Group::Covariates.heading(), &["future"]),
-    (Group::Model.heading(), &["patch", "stride"]),
+    (Group::Model.heading(), &["patch", "stride", "contenders"]),
     (Group::Training.heading(), &["seeds", "tuned"]),
     (Group::Uncertainty.heading(), &["no_interval"]),
     (Group::Ranks.heading(), &["rank_timeout"]),

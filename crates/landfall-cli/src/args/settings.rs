@@ -90,6 +90,17 @@ impl Selection for OfRun {
     }
 }
 
+/// What all runs of a comparison share: data, training, device. Each candidate has its own model.
+#[derive(Debug)]
+pub(crate) struct OfCompared;
+
+impl Selection for OfCompared {
+    fn takes(setting: &Setting) -> bool {
+        let own = ["model", "preset", "candidates", "ensemble", "init"];
+        setting.by_person() && setting.facts.group != Group::Ranks && !own.contains(&setting.name)
+    }
+}
+
 /// The settings of a selection as arguments, and what was given of them.
 #[derive(Debug)]
 pub(crate) struct Given<S> {

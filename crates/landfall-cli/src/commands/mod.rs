@@ -1,6 +1,7 @@
 //! The commands.
 
 pub(crate) mod backtest;
+pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod export;

@@ -25,6 +25,8 @@ pub enum ExportError {
     Averaged { path: PathBuf },
     #[error("{} forecasts by its ensemble, whose statistical models have no form in ONNX; train it with {}", .path.display(), Text::given("ensemble", "none"))]
     Ensemble { path: PathBuf },
+    #[error("{} forecasts by {member} alone, which has no form in ONNX; train a network with {}", .path.display(), Text::given("ensemble", "none"))]
+    Member { path: PathBuf, member: &'static str },
     #[error(transparent)]
     Run(#[from] RunError),
     #[error(transparent)]

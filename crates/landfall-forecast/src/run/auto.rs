@@ -1,7 +1,7 @@
 //! The default recipe of a run: sizes from its data, and how its rows are divided for the choice of a forecaster.
 
 use super::RunError;
-use super::ensemble_choice::MOST_WORK;
+use super::ensemble_choice::{EnsembleChoice, MOST_WORK};
 use super::forecaster::linear;
 use super::network_options::NetworkOptions;
 use super::presets::{CANDIDATES, Preset};
@@ -32,7 +32,9 @@ impl Settings {
     pub fn sized(&self, panel: &Panel, period: usize) -> Result<(Self, Sizes), RunError> {
         let mut s = self.clone();
         let horizon = *s.horizon.get_or_insert(if period > 1 { period.min(96) } else { 12 });
-        if s.split.is_none() && s.members(horizon) != Members::None && has_too_many_windows(panel, horizon) {
+        let competing = s.members(horizon);
+        if s.split.is_none() && competing != Members::None && has_too_many_windows(panel, horizon, competing)
+        {
             s.split = Some(LAST_ROWS.to_owned());
         }
         let split = s.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
@@ -44,7 +46,8 @@ impl Settings {
         let open =
             s.model.is_none() && s.candidates.is_none() && s.init.is_none() && members != Members::None;
         let few = open && s.reads_columns_alone() && has_few_windows(panel, split, horizon)?;
-        if few || !sizes.tested && self.has_point_forecasts() {
+        let untested = !sizes.tested && self.has_point_forecasts() && self.has_networks();
+        if few || untested {
             // Sizes of a network that is not trained are of no use. The ensemble is said, as it competes beside a model that is asked for only then.
             s.network =
                 s.network.and_then(|n| n.columns).map(|columns| NetworkOptions::of_columns(Some(columns)));
@@ -74,7 +77,8 @@ impl Settings {
     pub(super) fn network_kind(&self) -> ModelKind {
         let candidates = self.candidates.as_deref().unwrap_or(&CANDIDATES);
         let trained = candidates.iter().find(|kind| !LINEAR.contains(kind)).or(candidates.first());
-        self.model.or(trained.copied()).unwrap_or(ModelKind::Patchtst)
+        // Where no network competes, the one that takes no steps is kept.
+        self.model.or(trained.copied()).unwrap_or(ModelKind::Nlinear)
     }
 
     /// Whether a network of this kind is asked for.
@@ -105,8 +109,15 @@ impl Settings {
                 "a preset is of one model; leave one of them out",
             );
         }
-        if all.is_empty() || all.iter().any(|kind| !kind.config().forecasts()) {
+        if all.iter().any(|kind| !kind.config().forecasts()) {
             return refused("name networks that forecast rows, as in {candidates dlinear,nlinear}");
+        }
+        if all.is_empty() && !self.has_point_forecasts() {
+            return Err(SettingsError::Conflict {
+                first: "{candidates none}".into(),
+                second: "another loss than mse".into(),
+                why: "no network is left that has it; leave one of them out".into(),
+            });
         }
         if all.iter().enumerate().any(|(i, kind)| all[..i].contains(kind)) {
             return refused("a network is named twice");
@@ -130,6 +141,11 @@ impl Settings {
         let asked = self.ensemble.is_none() && (self.model.is_some() || self.candidates.is_some());
         let open = !asked && self.has_point_forecasts() && horizon <= Ensemble::most_rows(members);
         if open { members } else { Members::None }
+    }
+
+    /// Whether networks compete.
+    pub(crate) fn has_networks(&self) -> bool {
+        self.model.is_some() || self.candidates.as_ref().is_none_or(|all| !all.is_empty())
     }
 
     /// Whether the squared error is minimised, so that a baseline, which has no quantiles, may be chosen.
@@ -225,7 +241,7 @@ impl Resolved {
     /// Whether a network is trained by steps: PatchTST, or any network with another loss than the squared error.
     #[must_use]
     pub fn trains(&self) -> bool {
-        if self.untested {
+        if self.untested || !self.has_networks() {
             return false;
         }
         let linear = LINEAR.contains(&self.network.kind());
@@ -248,6 +264,7 @@ impl Resolved {
         // Where the last rows test, validation has few windows for each of many series, or too many for the ensemble.
         let last = matches!(self.split, Split::Last { .. });
         let rolling = last && self.has_ensemble() && panel.members().len() * panel.targets() >= MANY;
+        let rolling = self.settings.compared.map_or(rolling, |same| same.rolling);
         let plan = Plan::new(panel, self.period, rolling);
         let test = panel.members().iter().map(|m| m.segments.windows(Segment::Test).starts()).collect();
         let (fit, score) = match plan.folds.as_slice() {
@@ -279,6 +296,7 @@ impl Resolved {
         }
         let asked = |kind: &ModelKind| match (self.settings.model, &self.settings.candidates) {
             (Some(model), _) => model == *kind,
+            (None, Some(candidates)) if candidates.is_empty() => *kind == ModelKind::Nlinear,
             (None, Some(candidates)) => candidates.contains(kind),
             (None, None) => *kind == ModelKind::Nlinear || !rolling,
         };
@@ -305,6 +323,48 @@ impl Resolved {
     /// Whether an ensemble competes.
     pub(crate) fn has_ensemble(&self) -> bool {
         self.members() != Members::None
+    }
+
+    /// Whether networks compete. Where they do not, a run keeps an NLinear that has no part in its forecast.
+    #[must_use]
+    pub fn has_networks(&self) -> bool {
+        !self.is_default_recipe() || self.settings.has_networks()
+    }
+
+    /// From one window to the next that each of these ensembles can score; 1 for one that has too many windows.
+    #[must_use]
+    pub fn scored_every(&self, panel: &WindowedPanel, plan: &Plan, all: &[Members]) -> usize {
+        let stride = |members: &Members| {
+            let mut of = self.clone();
+            (of.settings.candidates, of.settings.ensemble) = (Some(Vec::new()), Some(*members));
+            EnsembleChoice::of(&of, panel, plan).stride(panel, plan)
+        };
+        all.iter().map(stride).max().unwrap_or(1)
+    }
+
+    /// Refuses a run that would be left without the ensemble that it is to forecast by alone.
+    ///
+    /// # Errors
+    /// [`SettingsError::Conflict`].
+    pub fn check_alone(&self, panel: &WindowedPanel, plan: &Plan) -> Result<(), SettingsError> {
+        let asked = self.settings.ensemble.filter(|members| *members != Members::None);
+        let Some(members) = asked.filter(|_| !self.has_networks()) else { return Ok(()) };
+        let ensemble = Text::given("ensemble", members.setting());
+        if self.members() == Members::None {
+            let most = Ensemble::most_rows(members);
+            let why = format!("it forecasts at most {most} rows, and no network competes; give fewer");
+            let second = Text::given("horizon", self.network.horizon());
+            return Err(SettingsError::Conflict { first: ensemble, second, why: why.into() });
+        }
+        match EnsembleChoice::of(self, panel, plan).left_out {
+            None => Ok(()),
+            Some(_) => Err(SettingsError::Conflict {
+                first: ensemble,
+                second: "so many windows that validate and test".into(),
+                why: Text::from("their forecasts would take it minutes, and no network competes; ")
+                    .and("{split last} has fewer"),
+            }),
+        }
     }
 
     /// The network that is trained by steps.
@@ -338,11 +398,11 @@ fn one_frequency(panel: &Panel) -> Result<(), RunError> {
 const LAST_ROWS: &str = "last";
 
 /// Whether the ensemble has too much work with the windows of validation and test, of many series by the usual split.
-fn has_too_many_windows(panel: &Panel, horizon: usize) -> bool {
+fn has_too_many_windows(panel: &Panel, horizon: usize, members: Members) -> bool {
     let work = |series: &Series| {
         let rows = series.rows();
         let windows = (rows / 10 + 1).saturating_sub(horizon) + (rows / 5 + 1).saturating_sub(horizon);
-        panel.targets() * windows * Ensemble::work(rows, horizon)
+        panel.targets() * windows * Ensemble::work(members, rows, horizon)
     };
     panel.series().len() * panel.targets() >= MANY
         && panel.series().iter().map(work).sum::<usize>() > MOST_WORK
@@ -370,9 +430,10 @@ fn tested_by_last_rows(panel: &Panel, horizon: usize) -> Text {
 
 /// That there is no room for a test.
 fn untested(panel: &Panel, horizon: usize, members: Members) -> Text {
-    let forecast = match members {
-        Members::None => "the last season or the last value",
-        Members::All | Members::Statistical => "the ensemble's",
+    let forecast = match (members, members.alone()) {
+        (Members::None, _) => "the last season or the last value".to_owned(),
+        (_, None) => "the ensemble's".to_owned(),
+        (_, Some(one)) => format!("that of {}", one.name()),
     };
     let rows = panel.series().iter().map(Series::rows).max().unwrap_or(0);
     let longest = if panel.series().len() > 1 { "the longest series has" } else { "there are" };

@@ -136,13 +136,14 @@ pub fn choose(
     let baselines = [Baseline::LastValue, seasonal];
     let baselines = &baselines[..if resolved.period > 1 && plan.seasonal { 2 } else { 1 }];
     let sizes = (resolved.network.context(), horizon);
-    let ensemble = EnsembleChoice::of(resolved, panel, plan)?;
+    let ensemble = EnsembleChoice::in_time(resolved, panel, plan)?;
     left_out.extend(ensemble.left_out.clone());
     let most_errors = ensemble.most_errors(panel).min(intervals::limit(panel, &[]));
     let metric = resolved.metric(priors.len());
     let units = units(panel, resolved.period);
     let mut tally = Tally::new(dataset, sizes, (baselines, ensemble.takes_part()), (&priors, &units), metric);
-    let every = (plan.scored() * horizon).div_ceil(VALUES).max(1).max(ensemble.stride(panel, plan));
+    let every = resolved.settings.compared.map_or(1, |same| same.every);
+    let every = every.max((plan.scored() * horizon).div_ceil(VALUES)).max(ensemble.stride(panel, plan));
     // The windows of one of many series are few: errors of all of them make the intervals, of the windows that are scored anyway.
     let pools = ensemble.takes_part() && priors.len() >= MANY;
     // Windows and their predictions by networks that were not fit on them, and the number of their fold.
@@ -158,7 +159,7 @@ pub fn choose(
             continue;
         }
         let fit_on = origins(panel, &fold.fit);
-        for &(kind, linear) in &linears {
+        for &(kind, linear) in linears.iter().filter(|_| resolved.has_networks()) {
             let fits = linear.fit(&cpu, dataset, (&fit_on, &priors), &STRENGTHS)?;
             for (n, network) in networks.iter().enumerate() {
                 let Some((_, strength)) = network.linear.filter(|_| network.kind == kind) else { continue };
@@ -184,6 +185,9 @@ pub fn choose(
         }
     }
     let mut winner = tally.winner().unwrap_or_else(|| untested(panel, seasonal, ensemble.takes_part()));
+    if !resolved.has_networks() {
+        winner.chosen = alone(&tally, &winner);
+    }
     if !resolved.training.loss.levels().is_empty() {
         // A baseline has no quantiles: it is a network, though none could be scored.
         let trained =
@@ -192,11 +196,13 @@ pub fn choose(
     }
     let kept = winner.chosen.network.or_else(|| winner.network.and_then(|n| n.network));
     // Of networks that no window could choose among, the one that is the nearest to the last value.
-    let kept = kept.or_else(|| networks.iter().rposition(|n| n.linear.is_some()).filter(|_| !plan.fits()));
+    let unscored = !plan.fits() || !resolved.has_networks();
+    let kept = kept.or_else(|| networks.iter().rposition(|n| n.linear.is_some()).filter(|_| unscored));
     let (kind, linear) =
         kept.map_or((resolved.trained_kind(), None), |n| (networks[n].kind, networks[n].linear));
     let mut forecaster =
-        Forecaster::new(&winner.chosen, kind, linear.map(|(_, strength)| strength), non_negative);
+        Forecaster::new(&winner.chosen, kind, linear.map(|(_, strength)| strength), non_negative)
+            .of_members(resolved.members());
     forecaster.refit = plan.rolling || linear.is_some();
     if let Some((linear, strength)) = linear {
         if plan.fits() {
@@ -236,12 +242,13 @@ pub fn choose(
     if let Some(models) = &forecaster.models {
         models.write(&folder.path().join(ENSEMBLE))?;
     }
-    Ok(Some(described(&winner, &tally, &networks, forecaster, (plan, left_out, metric), ensemble.members())))
+    let members = (resolved.members(), ensemble.members());
+    Ok(Some(described(&winner, &tally, (&networks, members), forecaster, (plan, left_out, metric))))
 }
 
 /// What errors of each series and target column are divided by, in the series' scale: of a column without a season that of one row,
 /// of one that never changed 1.
-fn units(panel: &WindowedPanel, period: usize) -> Vec<Unit> {
+pub(super) fn units(panel: &WindowedPanel, period: usize) -> Vec<Unit> {
     let of = |m: &Member| -> Vec<Unit> {
         let unit = |(values, std): (&Vec<f64>, &f64)| {
             let training = values.get(m.segments.rows(Segment::Train)).unwrap_or_default();
@@ -279,6 +286,15 @@ fn untested(panel: &WindowedPanel, seasonal: Baseline, with_ensemble: bool) -> W
     let (baseline, ensemble) = (alone(Partner::Baseline(baseline)), alone(Partner::Ensemble));
     let chosen = if with_ensemble { ensemble } else { baseline };
     Winner { chosen, network: None, baseline, ensemble: with_ensemble.then_some(ensemble) }
+}
+
+/// The only candidate where no network competes: the ensemble, where it takes part, else the season before, where there is one, else
+/// the last value.
+fn alone(tally: &Tally<'_>, winner: &Winner) -> Candidate {
+    let is_baseline = |c: &Candidate| c.network.is_none() && matches!(c.partner, Some(Partner::Baseline(_)));
+    let mut all = tally.candidates().into_iter();
+    let baseline = all.rfind(|c| is_baseline(c) && c.rmsse.is_finite());
+    winner.ensemble.or(baseline).unwrap_or(winner.chosen)
 }
 
 /// The last windows to score of each series: as many as intervals are made of.
@@ -415,16 +431,15 @@ fn write_linear(
 fn described(
     winner: &Winner,
     tally: &Tally<'_>,
-    networks: &[Network],
+    (networks, (named, members)): (&[Network], (Members, Members)),
     forecaster: Forecaster,
     (plan, left_out, metric): (&Plan, Vec<String>, Metric),
-    members: Members,
 ) -> Choice {
     let scored = |c: &Candidate| {
         let network = c.network.and_then(|n| networks.get(n));
         let kind = network.map_or(ModelKind::Patchtst, |n| n.kind);
         let ridge = network.and_then(|n| n.linear.map(|(_, strength)| strength));
-        let name = Forecaster::new(c, kind, ridge, Vec::new()).name();
+        let name = Forecaster::new(c, kind, ridge, Vec::new()).of_members(named).name();
         Scored { name, ridge, mse: c.mse, mase: c.mase, rmsse: c.rmsse }
     };
     let error = |c: &Scored| c.error(metric);

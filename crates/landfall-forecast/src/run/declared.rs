@@ -450,7 +450,17 @@ lists! {
     f64: "a list of numbers",
     crate::data::Calendar: "a list of names",
     super::ScalerTable: "a list of tables",
-    ModelKind: "a list of names",
+}
+
+impl SettingType for Vec<ModelKind> {
+    const TAKES: &'static str = "a list of names, or none";
+
+    fn from_texts(texts: &[String]) -> Result<Self, String> {
+        match texts {
+            [only] if only.eq_ignore_ascii_case("none") => Ok(Self::new()),
+            _ => texts.iter().map(|text| super::values::named(text)).collect(),
+        }
+    }
 }
 
 impl<T: SettingValue> SettingValue for super::values::OneOrMore<T> {}
@@ -520,6 +530,7 @@ tables! {
     u32: "a version",
     super::NetworkOptions: "a table of options",
     super::Forecaster: "a table",
+    super::SameWindows: "a table",
     crate::data::TokenNames: "a table",
     super::ScalerTable: "a table",
     landfall::tune::Choices: "a table",

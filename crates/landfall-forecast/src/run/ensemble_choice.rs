@@ -24,8 +24,8 @@ const SHARE: f64 = 0.7;
 const TIMED: usize = 16;
 
 /// The work of forecasting windows of so many rows before them, of all columns.
-fn work(rows: impl Iterator<Item = usize>, (targets, horizon): (usize, usize)) -> usize {
-    rows.map(|rows| targets * Ensemble::work(rows, horizon)).sum()
+fn work(members: Members, rows: impl Iterator<Item = usize>, (targets, horizon): (usize, usize)) -> usize {
+    rows.map(|rows| targets * Ensemble::work(members, rows, horizon)).sum()
 }
 
 /// The ensemble as a candidate.
@@ -46,11 +46,17 @@ pub(super) struct EnsembleChoice {
 }
 
 impl EnsembleChoice {
-    /// The ensemble of these settings ([`Resolved::members`]), unless the panel has too many windows for it; with a time limit of the
-    /// members that there is time for.
-    pub(super) fn of(resolved: &Resolved, panel: &WindowedPanel, plan: &Plan) -> Result<Self, RunError> {
-        let mut made = Self::of_members(resolved, resolved.members(), panel, plan);
-        let Some(left) = resolved.left().filter(|_| made.takes_part) else { return Ok(made) };
+    /// The ensemble of these settings ([`Resolved::members`]), unless the panel has too many windows for it.
+    pub(super) fn of(resolved: &Resolved, panel: &WindowedPanel, plan: &Plan) -> Self {
+        Self::of_members(resolved, resolved.members(), panel, plan)
+    }
+
+    /// The same, with a time limit of the members that there is time for.
+    pub(super) fn in_time(resolved: &Resolved, panel: &WindowedPanel, plan: &Plan) -> Result<Self, RunError> {
+        let mut made = Self::of(resolved, panel, plan);
+        let Some(left) = resolved.left().filter(|_| made.takes_part && resolved.has_networks()) else {
+            return Ok(made);
+        };
         let needed = made.seconds(panel, plan)?;
         if needed < SHARE * left {
             return Ok(made);
@@ -85,9 +91,10 @@ impl EnsembleChoice {
         // With rolling origins no window is forecast because it validates.
         let segments = [Segment::Test, Segment::Validation];
         let segments = &segments[..if plan.rolling { 1 } else { 2 }];
-        let work = work(segments.iter().flat_map(|segment| windows(*segment)), sizes);
+        let work = work(members, segments.iter().flat_map(|segment| windows(*segment)), sizes);
         let left_out = (members != Members::None && work > MOST_WORK).then(|| {
-            "the ensemble: forecasts of all windows that validate and test would take it minutes".to_owned()
+            let what = if members.alone().is_some() { members.name() } else { "the ensemble" };
+            format!("{what}: forecasts of all windows that validate and test would take it minutes")
         });
         let takes_part = members != Members::None && left_out.is_none();
         let threads = resolved.settings.threads;
@@ -121,13 +128,15 @@ impl EnsembleChoice {
             ahead(&fitted, &rows, self.sizes, false)?;
             if less > 0 {
                 timed += begun.elapsed().as_secs_f64();
-                done += work(rows.iter().map(|r| r.known), self.sizes);
+                done += work(self.members, rows.iter().map(|r| r.known), self.sizes);
             }
         }
         let scored: usize = plan
             .folds
             .iter()
-            .map(|fold| work(Fold::origins(panel, &fold.score).map(|o| o.at - o.begin), self.sizes))
+            .map(|fold| {
+                work(self.members, Fold::origins(panel, &fold.score).map(|o| o.at - o.begin), self.sizes)
+            })
             .sum();
         let forecasts = self.work + scored.min(SCORED_WORK);
         Ok(fits * (1 + plan.folds.len()) as f64 + timed * forecasts as f64 / done.max(1) as f64)
@@ -148,7 +157,9 @@ impl EnsembleChoice {
         let rows =
             |fold: &'_ Fold| Fold::origins(panel, &fold.score).map(|o| o.at - o.begin).collect::<Vec<_>>();
         match self.takes_part {
-            true => work(plan.folds.iter().flat_map(rows), self.sizes).div_ceil(SCORED_WORK).max(1),
+            true => {
+                work(self.members, plan.folds.iter().flat_map(rows), self.sizes).div_ceil(SCORED_WORK).max(1)
+            }
             false => 1,
         }
     }
@@ -158,7 +169,7 @@ impl EnsembleChoice {
     pub(super) fn most_errors(&self, panel: &WindowedPanel) -> usize {
         let rows = panel.members().iter().map(|m| m.series.rows());
         match self.takes_part {
-            true => MOST_WORK / (BLOCKS * work(rows, self.sizes)).max(1),
+            true => MOST_WORK / (BLOCKS * work(self.members, rows, self.sizes)).max(1),
             false => usize::MAX,
         }
     }

@@ -2,6 +2,7 @@
 //! event files for TensorBoard.
 
 use super::RunError;
+use super::ensembles::ENSEMBLE;
 use super::events::{self, Events};
 use super::past_windows::ERRORS;
 use super::record::{EvaluationRecord, Scalars};
@@ -19,6 +20,9 @@ const METRICS: &str = "metrics.jsonl";
 const PLAN: &str = "plan.json";
 const LOCK: &str = "lock";
 const CHOICE: &str = "choice.json";
+
+/// The file of a run's directory with the errors that it is compared by.
+pub(super) const COMPARED: &str = "compared.json";
 
 /// The file of a run's directory with the data that it was trained on, in a run that keeps it.
 pub const KEPT_DATA: &str = "data.arrow";
@@ -156,7 +160,7 @@ impl RunFolder {
         let before = |name: &str| {
             is_draft(name)
                 || name.starts_with(events::PREFIX)
-                || [CONFIG, METRICS, PLAN, LOCK, CHOICE, ERRORS].contains(&name)
+                || [CONFIG, METRICS, PLAN, LOCK, CHOICE, ERRORS, ENSEMBLE, COMPARED].contains(&name)
                 || [ModelKind::Nlinear, ModelKind::Dlinear].iter().any(|kind| weights_name(*kind) == name)
         };
         // Beside a configuration this is a run's own copy; alone it is somebody's data.

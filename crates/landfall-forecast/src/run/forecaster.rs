@@ -5,7 +5,7 @@ use super::ensembles::{Rows, Scaled, ahead, scaled};
 use crate::choice::linear::Linear;
 use crate::choice::{Candidate, Partner};
 use crate::data::{Baseline, Part, Prior, Scaler, Series, WindowedPanel};
-use crate::ensemble::{Ahead, Ensemble};
+use crate::ensemble::{Ahead, Ensemble, Members};
 use crate::models::ModelKind;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -23,6 +23,9 @@ pub struct Forecaster {
     /// Whether the ensemble is the partner.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ensemble: bool,
+    /// The only member of that ensemble, where it has one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<Members>,
     /// Strength of the ridge regression that the network's weights come from; none for one that was trained by steps.
     pub ridge: Option<f64>,
     /// Whether validation rows were fit on in the end, and errors made before that are in `errors.safetensors`.
@@ -54,7 +57,15 @@ impl Forecaster {
             Some(Partner::Ensemble) => (None, true),
             None => (None, false),
         };
-        Self { network, share, repeats, ensemble, ridge, refit: false, non_negative, models: None }
+        let (member, models) = (None, None);
+        Self { network, share, repeats, ensemble, member, ridge, refit: false, non_negative, models }
+    }
+
+    /// The same, by an ensemble of these members.
+    #[must_use]
+    pub fn of_members(mut self, members: Members) -> Self {
+        self.member = members.alone().filter(|_| self.ensemble);
+        self
     }
 
     /// What takes part beside the network, or alone.
@@ -80,10 +91,14 @@ impl Forecaster {
     /// Its name, such as `mean of nlinear and seasonal naive (12)`.
     #[must_use]
     pub fn name(&self) -> String {
-        match self.partner() {
-            None => self.network.name().to_owned(),
-            Some(partner) if self.share == 0.0 => partner.to_string(),
-            Some(partner) => format!("mean of {} and {partner}", self.network.name()),
+        let partner = match (self.partner(), self.member) {
+            (None, _) => return self.network.name().to_owned(),
+            (Some(Partner::Ensemble), Some(member)) => member.name().to_owned(),
+            (Some(partner), _) => partner.to_string(),
+        };
+        match self.share {
+            0.0 => partner,
+            _ => format!("mean of {} and {partner}", self.network.name()),
         }
     }
 

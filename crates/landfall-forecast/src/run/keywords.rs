@@ -45,7 +45,7 @@ impl Settings {
                 Self::of_table(one).map(|_| value)
             };
             let value = read(value.clone())
-                .or_else(|why| others(value).into_iter().find_map(|value| read(value).ok()).ok_or(why));
+                .or_else(|why| others(key, value).into_iter().find_map(|value| read(value).ok()).ok_or(why));
             all.insert(key.clone(), value.map_err(|e| refused(in_words(&e.to_string())))?);
         }
         Self::of_table(all).map_err(|e| SettingsError::Unwritable(e.to_string()))
@@ -66,12 +66,14 @@ fn with_hyphens(value: Value) -> Value {
     }
 }
 
-/// What else a value may have been meant as: a name in small letters, the only one of a list.
-fn others(value: &Value) -> Vec<Value> {
+/// What else a value may have been meant as: a name in small letters, the only one of a list, no network.
+fn others(key: &str, value: &Value) -> Vec<Value> {
     let small = value.as_str().map(|text| Value::String(text.to_lowercase()));
     let listed =
         matches!(value, Value::Number(_) | Value::String(_)).then(|| Value::Array(vec![value.clone()]));
-    small.into_iter().chain(listed).collect()
+    let none = key == "candidates" && value.as_str().is_some_and(|text| text.eq_ignore_ascii_case("none"));
+    let none = none.then(|| Value::Array(Vec::new()));
+    small.into_iter().chain(listed).chain(none).collect()
 }
 
 /// What is wrong with a value, in words that say what a person gave and what is needed: serde's name the types of Rust.
@@ -177,5 +179,6 @@ mod tests {
             serde_json::json!({"interval": [80], "model": "patchtst", "columns": ["Sales"], "dtype": "bf16"}),
         );
         assert_eq!(one, listed);
+        assert_eq!(of(serde_json::json!({"candidates": "None"})).candidates, Some(Vec::new()));
     }
 }

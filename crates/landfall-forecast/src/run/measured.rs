@@ -3,7 +3,9 @@
 use super::intervals::{Intervals, run_source};
 use super::record::{BaselineRecord, EvaluationRecord, IntervalRecord};
 use super::{Forecaster, RunError, window_forecasts};
-use crate::data::{Baseline, DataError, MetricSums, QuantileSums, Segment, WindowedPanel, baseline};
+use crate::data::{
+    Baseline, DataError, MetricSums, QuantileSums, Segment, WindowForecast, WindowedPanel, baseline,
+};
 use crate::train::Session;
 use std::sync::Arc;
 
@@ -83,12 +85,24 @@ impl TestScoring {
         if record.split != self.segment.to_string() {
             return Ok(());
         }
+        self.add_and_see(record, session, forecaster, |_| {})
+    }
+
+    /// As [`TestScoring::add_to`]; `see` gets each forecast.
+    pub(crate) fn add_and_see(
+        &self,
+        record: &mut EvaluationRecord,
+        session: &mut Session,
+        forecaster: Option<&Forecaster>,
+        mut see: impl FnMut(&WindowForecast<'_>) + Send,
+    ) -> Result<(), RunError> {
         let mut sums = self.sums();
         let levels = session.options().loss.levels().to_vec();
         let mut quantiles = QuantileSums::new(&self.panel, &levels);
         window_forecasts(session, &self.panel, self.segment, forecaster, |window| {
             sums.add(&window);
             quantiles.add(&window);
+            see(&window);
             Ok::<(), RunError>(())
         })?;
         put(record, &sums);

@@ -2,6 +2,7 @@
 
 mod auto;
 mod choose;
+mod compared;
 mod covariates;
 mod declared;
 mod device;
@@ -40,6 +41,8 @@ mod widths;
 mod words;
 
 pub use choose::{Choice, ENSEMBLE_STAYS, Scored, choose};
+pub(crate) use compared::TestErrors;
+pub use compared::{CellError, Compared};
 pub use device::{Device, processor};
 pub use error::RunError;
 pub use fit::{FitOptions, Observer, Outcome, complete, count, fit};
@@ -66,6 +69,6 @@ pub use settings::{SETTINGS, Settings};
 pub use settings_error::SettingsError;
 pub use source::{Data, Source};
 pub use time_limit::TimeLimit;
-pub use values::{Files, Names, OneOrMore, ScalerTable, named};
+pub use values::{Files, Names, OneOrMore, SameWindows, ScalerTable, named};
 pub use widths::{HalfWidths, enough, without_intervals};
 pub use words::{OPTIONS_WITH_FLAGS, Text};

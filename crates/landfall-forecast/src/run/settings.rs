@@ -9,7 +9,7 @@ use super::kinds::{Precision, Synthetic};
 use super::network_options::NetworkOptions;
 use super::settings_error::SettingsError;
 use super::time_limit::TimeLimit;
-use super::values::{Files, Names, OneOrMore, ScalerTable};
+use super::values::{Files, Names, OneOrMore, SameWindows, ScalerTable};
 use super::words::Text;
 use crate::choice::Metric;
 use crate::data::with_nearest;
@@ -74,10 +74,12 @@ settings! {
     /// Recipe: auto (sizes from the data, forecaster chosen by validation; the default but for plan), or a paper's: {presets}.
     preset: String => Facts::named(Model).shapes();
     /// Networks that the default recipe chooses among, beside the baselines [default: patchtst,dlinear,nlinear]; at most one besides
-    /// dlinear and nlinear, which is trained by steps.
+    /// dlinear and nlinear, which is trained by steps. none (in a file an empty list) leaves the forecast to the {ensemble} alone,
+    /// without one to the season before.
     candidates: Vec<ModelKind> => Facts::of(Model, "A,B").arity(List);
     /// The default recipe's ensemble, which competes with the networks: all (the pretrained network, ETS and dynamic Theta),
-    /// statistical (without the pretrained network) or none [default: all; none where a model or candidates are given].
+    /// statistical (without the pretrained network), one alone (ets, theta, dynamic-theta, croston, tsb or pretrained) or none
+    /// [default: all; none where a model or candidates are given].
     ensemble: Members => Facts::named(Model);
     /// The error that the default recipe chooses by, in which each series counts alike: rmsse, mase or mse [default: mase for 20 series and columns or more,
     /// else rmsse].
@@ -164,6 +166,8 @@ settings! {
     scaler: Vec<ScalerTable> => Facts::by_run();
     /// What validation chose, by the default recipe.
     forecaster: Forecaster => Facts::by_run();
+    /// Which windows choose, of a run that is compared with others.
+    compared: SameWindows => Facts::by_run();
     /// Kernels that were tuned for its instructions; a run that was asked to tune keeps them.
     kernels: Choices => Facts::by_run();
 }

@@ -41,6 +41,16 @@ impl ScalerTable {
     }
 }
 
+/// Which windows choose, where several runs are to be compared by them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SameWindows {
+    /// From one window that is scored to the next.
+    pub every: usize,
+    /// Whether rolling origins choose, wherever validation has enough windows too.
+    pub rolling: bool,
+}
+
 /// Files of data: in a configuration a path, or a list of paths.
 pub type Files = OneOrMore<PathBuf>;
 

@@ -4,8 +4,8 @@ use crate::choice::Plan;
 use crate::data::{Segment, WindowedPanel};
 use crate::error::ForecastError;
 use crate::run::{
-    Choice, EvaluationRecord, IntervalRecord, Resolved, Run, RunError, RunFolder, TestScoring, Units,
-    Weights, choose, enough, run_source, without_intervals,
+    Choice, Compared, EvaluationRecord, IntervalRecord, Resolved, Run, RunError, RunFolder, TestErrors,
+    TestScoring, Units, Weights, choose, enough, run_source, without_intervals,
 };
 use crate::train::{Dataset, Session};
 use serde_json::json;
@@ -45,8 +45,9 @@ pub(super) fn chosen(
     if resolved.settings.time_limit.take().is_some() {
         // What finished is named, so that the settings make the same run however fast the machine is.
         resolved.settings.ensemble = Some(choice.members);
-        resolved.settings.candidates =
-            resolved.settings.model.is_none().then(|| choice.networks.clone()).filter(|all| !all.is_empty());
+        if resolved.settings.model.is_none() && resolved.has_networks() {
+            resolved.settings.candidates = Some(choice.networks.clone());
+        }
     }
     folder.write("choice.json", &format!("{}\n", json!(choice))).map_err(ForecastError::During)?;
     let refused = match resolved.settings.interval.take_if(|_| !choice.forecaster.ensemble) {
@@ -62,7 +63,11 @@ pub(super) fn chosen(
     };
     let configuration = resolved.settings.to_toml_in(folder.path())?;
     folder.write("config.toml", &configuration).map_err(ForecastError::During)?;
+    let mut compared = resolved.settings.compared.map(|_| Compared::of(resolved, &choice, panel, plan));
     if !panel.is_tested() {
+        if let Some(compared) = &compared {
+            compared.write(folder).map_err(ForecastError::During)?;
+        }
         return Ok(Some(Chosen { choice, without_intervals: refused, tested: None }));
     }
     let run = Run::open(folder.path())?;
@@ -80,7 +85,9 @@ pub(super) fn chosen(
     let mut forecast = record(&forecast);
     forecast.forecaster = Some(choice.winner.name.clone());
     let test = TestScoring { panel: Arc::clone(panel), period: resolved.period, segment: Segment::Test };
-    test.add_to(&mut forecast, session, run.forecaster()).map_err(ForecastError::During)?;
+    let mut errors = TestErrors::new(panel, resolved.period, choice.metric);
+    test.add_and_see(&mut forecast, session, run.forecaster(), |window| errors.add(window))
+        .map_err(ForecastError::During)?;
     if let Some(levels) = &resolved.settings.interval {
         forecast.intervals = interval_records(&run, session, panel, levels)?;
     }
@@ -88,6 +95,10 @@ pub(super) fn chosen(
     let network = engine.enter(|| session.evaluate(Segment::Test))?;
     let mut network = record(&network);
     test.add_to(&mut network, session, None).map_err(ForecastError::During)?;
+    if let Some(compared) = &mut compared {
+        compared.tested(&errors, &forecast);
+        compared.write(folder).map_err(ForecastError::During)?;
+    }
     folder.log(&forecast).map_err(ForecastError::During)?;
     Ok(Some(Chosen { choice, without_intervals: refused, tested: Some(Tested { forecast, network }) }))
 }

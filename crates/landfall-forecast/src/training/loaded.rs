@@ -59,6 +59,7 @@ pub fn load(resolved: &mut Resolved, panel: Option<Panel>, world: &World) -> Res
                     few(panel.left_out()).into_iter().map(Text::from).chain(resolved.notes.clone()).collect();
                 if resolved.is_default_recipe() {
                     let (folds, planned) = resolved.planned(&dataset, &panel);
+                    resolved.check_alone(&panel, &folds).map_err(RunError::from)?;
                     (plan, dataset) = (Some(folds), planned);
                 }
                 (dataset, Comparison::Series(Arc::new(panel)), notes)

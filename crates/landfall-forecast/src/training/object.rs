@@ -17,7 +17,7 @@ impl Finished {
         if let Some(c) = &self.chosen {
             object["winner"] = json!(c.choice.winner.name);
             object["forecaster"] = json!(c.choice.forecaster);
-            if let Some(Tested { network, .. }) = &c.tested {
+            if let (Some(Tested { network, .. }), true) = (&c.tested, self.resolved.has_networks()) {
                 let name = c.choice.forecaster.network.name();
                 object["network"] = json!({"name": name, "mse": network.mse, "mae": network.mae});
             }

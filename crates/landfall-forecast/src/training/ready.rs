@@ -60,7 +60,7 @@ pub struct Ready {
     /// What its errors are compared with.
     pub comparison: Comparison,
     /// How a forecaster will be chosen, and on which data.
-    pub(super) choice: Option<(Plan, Dataset)>,
+    pub(crate) choice: Option<(Plan, Dataset)>,
     /// Why `auto` chose the device that it did.
     pub chosen: Option<AutoReason>,
     /// What was read of a series.

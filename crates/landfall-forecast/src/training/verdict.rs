@@ -17,7 +17,7 @@ impl Finished {
     pub fn verdict(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.unbeaten().into_iter().collect();
         if let Some(c) = &self.chosen {
-            lines.extend(chosen_lines(&c.choice));
+            lines.extend(chosen_lines(&c.choice, self.resolved.has_networks()));
             lines.extend(self.unread(&c.choice));
             lines.extend(c.without_intervals.iter().map(|why| format!("The run has no intervals: {why}.")));
             if c.tested.is_none() {
@@ -42,7 +42,7 @@ impl Finished {
     fn unread(&self, c: &Choice) -> Option<String> {
         let covariates = self.resolved.columns().covariates();
         let reads = c.forecaster.ridge.is_none() && c.forecaster.share > 0.0;
-        (covariates && !reads).then(|| {
+        (covariates && !reads && self.resolved.has_networks()).then(|| {
             format!(
                 "{} reads no covariates, so that they have no part in the forecast: by the errors above no network that reads them \
                  was better.",
@@ -55,6 +55,11 @@ impl Finished {
     /// compared by it, others by the squared error.
     #[must_use]
     pub fn unbeaten(&self) -> Option<String> {
+        let is_baseline = self.chosen.as_ref().is_some_and(|c| c.choice.forecaster.baseline().is_some());
+        if is_baseline && !self.resolved.has_networks() {
+            // It was asked for.
+            return None;
+        }
         let metric = self.chosen.as_ref().map_or(Metric::Mse, |c| c.choice.metric);
         let compared = self.records.last()?.beside_baseline(metric)?;
         if compared.own < compared.other {
@@ -91,7 +96,7 @@ impl Finished {
 }
 
 /// What was chosen, by what, and by how much.
-fn chosen_lines(c: &Choice) -> Vec<String> {
+fn chosen_lines(c: &Choice, has_networks: bool) -> Vec<String> {
     if c.windows == 0 {
         return vec![format!("Forecaster: {}, for want of a window to choose by.", c.winner.name)];
     }
@@ -107,14 +112,15 @@ fn chosen_lines(c: &Choice) -> Vec<String> {
         Some(strength) => format!("{} (ridge strength {strength}) {}", s.name, digits(c.error(s))),
         None => format!("{} {}", s.name, digits(c.error(s))),
     };
-    let mut lines = vec![format!("Forecaster: {}, chosen by {by}.", c.winner.name)];
+    let how = if has_networks { "chosen by" } else { "the only candidate; its errors are those of" };
+    let mut lines = vec![format!("Forecaster: {}, {how} {by}.", c.winner.name)];
     let network = c.network.as_ref();
     let others = network.into_iter().chain(&c.ensemble).chain([&c.baseline]);
     let others = others.filter(|one| one.name != c.winner.name);
     let parts: Vec<String> = std::iter::once(&c.winner).chain(others).map(scored).collect();
     lines.push(format!("{} there: {}.", c.metric.name(), parts.join(", ")));
     lines.extend(c.left_out.iter().map(|what| format!("Left out: {what}.")));
-    let better = c.candidates.iter().any(|one| c.error(one) < c.error(&c.winner));
+    let better = has_networks && c.candidates.iter().any(|one| c.error(one) < c.error(&c.winner));
     if better && c.forecaster.ensemble {
         lines.push(format!("Of many series and columns {ENSEMBLE_STAYS}."));
     } else if better {

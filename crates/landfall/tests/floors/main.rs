@@ -97,6 +97,7 @@ const UPPER: [(&str, &[&str], &[&str]); 7] = [
             "forecasting",
             "without_run",
             "backtesting",
+            "comparing",
         ],
         &["checkpoint", "data", "files", "models", "nn", "train"],
     ),

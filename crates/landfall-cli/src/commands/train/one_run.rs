@@ -127,7 +127,7 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         }
         Predicts::Classes(classes) => (format!("{} features, {classes} classes", n.context()), "samples"),
     };
-    let how = match (resolved.untested, resolved.trains()) {
+    let how = match (resolved.untested || !resolved.has_networks(), resolved.trains()) {
         (true, _) => "no network is trained".to_owned(),
         (false, false) => "ridge regression, in no steps".to_owned(),
         (false, true) => format!(

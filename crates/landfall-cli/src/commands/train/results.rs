@@ -137,7 +137,8 @@ impl<'a> Results<'a> {
             Some(c) => {
                 row(&c.choice.winner.name, last.mse, last.mae, last.metrics.as_ref());
                 let network = c.tested.as_ref().map(|tested| &tested.network);
-                if let Some(network) = network.filter(|_| c.choice.forecaster.share != 1.0) {
+                let beside = c.choice.forecaster.share != 1.0 && self.resolved.has_networks();
+                if let Some(network) = network.filter(|_| beside) {
                     let name = format!("{} alone", c.choice.forecaster.network.name());
                     row(&name, network.mse, network.mae, network.metrics.as_ref());
                 }

@@ -247,6 +247,9 @@ fn properties(forecasting: &Forecasting) -> Vec<(String, String)> {
 /// Refuses what no output of a model can say.
 fn expressible(run: &Run) -> Result<(), ExportError> {
     let counts = matches!(run.resolved().training.loss, Loss::Distribution(Family::NegativeBinomial, _));
+    if let Some(member) = run.forecaster().filter(|f| f.share == 0.0).and_then(|f| f.member) {
+        return Err(ExportError::Member { path: run.path().to_owned(), member: member.name() });
+    }
     if run.forecaster().is_some_and(|f| f.ensemble) {
         return Err(ExportError::Ensemble { path: run.path().to_owned() });
     }

@@ -190,7 +190,7 @@ fn chosen(run: &Run) -> Option<String> {
     let scored: Vec<String> =
         std::iter::once(winner).chain(others.clone().take(2)).filter_map(scored).collect();
     let better = |c: &serde_json::Value| c[metric].as_f64() < winner[metric].as_f64();
-    let why = match others.clone().any(better) {
+    let why = match run.resolved().has_networks() && others.clone().any(better) {
         true if choice["forecaster"]["ensemble"] == true => {
             format!("; of many series and columns {ENSEMBLE_STAYS}")
         }
