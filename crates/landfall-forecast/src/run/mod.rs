@@ -68,7 +68,6 @@ pub use resolved::SCALED;
 pub use settings::{SETTINGS, Settings};
 pub use settings_error::SettingsError;
 pub use source::{Data, Source};
-pub use time_limit::TimeLimit;
-pub use values::{Files, Names, OneOrMore, SameWindows, ScalerTable, named};
+pub use values::{Files, Names, OneOrMore, SameWindows, ScalerTable, TimeLimit, named};
 pub use widths::{HalfWidths, enough, without_intervals};
 pub use words::{OPTIONS_WITH_FLAGS, Text};

@@ -15,75 +15,7 @@ use crate::data::Segment;
 use crate::models::ModelKind;
 use crate::train::{Dataset, Loss, Session};
 use landfall::Engine;
-use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::time::{Duration, Instant};
-
-/// How long something may take: a whole or broken number of `s`, `m` or `h`; seconds without a unit.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "String")]
-pub struct TimeLimit(Duration);
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a time, as in \"60s\", \"5m\" or \"1h\"")]
-enum Written {
-    Text(String),
-    Seconds(f64),
-}
-
-impl TimeLimit {
-    /// The time of a text.
-    ///
-    /// # Errors
-    /// What it should look like.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
-            Some(number) => (number, &text[number.len()..]),
-            None => (text, "s"),
-        };
-        let seconds = number.trim().parse::<f64>().ok().map(|n| {
-            n * if unit == "h" {
-                3600.0
-            } else if unit == "m" {
-                60.0
-            } else {
-                1.0
-            }
-        });
-        let time = seconds.filter(|s| *s > 0.0).and_then(|s| Duration::try_from_secs_f64(s).ok());
-        time.map(Self).ok_or_else(|| "give a time above 0, as in 60s, 5m or 1h".to_owned())
-    }
-
-    /// As a duration.
-    #[must_use]
-    pub fn duration(self) -> Duration {
-        self.0
-    }
-}
-
-impl fmt::Display for TimeLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}s", self.0.as_secs_f64())
-    }
-}
-
-impl From<TimeLimit> for String {
-    fn from(limit: TimeLimit) -> Self {
-        limit.to_string()
-    }
-}
-
-impl TryFrom<Written> for TimeLimit {
-    type Error = String;
-
-    fn try_from(written: Written) -> Result<Self, String> {
-        match written {
-            Written::Text(text) => Self::parse(&text),
-            Written::Seconds(seconds) => Self::parse(&seconds.to_string()),
-        }
-    }
-}
 
 /// The share of the time that is left which one candidate may take: others, the test and files need the rest.
 const SHARE: f64 = 0.6;
@@ -236,25 +168,5 @@ impl Pace {
         let batch = session.options().batch.max(1);
         let pass = |segment| FORWARD * step * (session.windows(segment) * columns).div_ceil(batch) as f64;
         Ok(Self { step, validation: pass(Segment::Validation), test: pass(Segment::Test) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_limit_is_seconds_minutes_or_hours() {
-        let seconds = |text: &str| TimeLimit::parse(text).map(|limit| limit.duration().as_secs_f64());
-        assert_eq!(seconds("60s"), Ok(60.0));
-        assert_eq!(seconds("1.5m"), Ok(90.0));
-        assert_eq!(seconds("2 h"), Ok(7200.0));
-        assert_eq!(seconds(" 0.5 "), Ok(0.5));
-        for wrong in ["", "s", "0", "-3s", "1d", "nan", "inf", "1e300h", "5 minutes"] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
-        }
-        let limit = TimeLimit::parse("5m").expect("a time");
-        assert_eq!(limit.to_string(), "300s");
-        assert_eq!(TimeLimit::parse(&limit.to_string()), Ok(limit));
     }
 }
