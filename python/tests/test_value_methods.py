@@ -169,7 +169,7 @@ def test_axes_count_from_the_end(name):
         np.testing.assert_array_equal(front, back)
     for outside in (3, -4) if name not in ("stack", "unsqueeze") else (4, -4):
         with pytest.raises((lf.ShapeError, lf.AttributeValueError), match="axis is|rank"):
-            result(lambda x: AXES[name](x, outside), X)
+            result(lambda x, outside=outside: AXES[name](x, outside), X)
 
 
 def refused(function):
@@ -215,7 +215,10 @@ def test_a_keyword_that_is_nearly_right_is_told_the_right_one(function, text):
         (lambda x: x.reshape(2.0, 12), "reshape: shape is (2.0, 12); it must be integers, one by one or as one tuple"),
         (lambda x: x.relu(0), "relu: 0 is one argument too many; it takes nothing"),
         (lambda x: x.maximum(), "maximum: rhs is missing; the method takes rhs"),
-        (lambda x: x.maximum([1.0, 2.0]), "maximum: rhs is a list; it must be a value or a number: give each by itself"),
+        (
+            lambda x: x.maximum([1.0, 2.0]),
+            "maximum: rhs is a list; it must be a value or a number: give each by itself",
+        ),
         (lambda x: x.maximum(np.ones(3)), "maximum: rhs is a ndarray, beside a value of a traced function"),
         (lambda x: x.maximum(x, rhs=x), "maximum: rhs was given twice"),
         (lambda x: x.softmax(0, axis=0), "softmax: axis was given twice"),
@@ -229,7 +232,10 @@ def test_a_keyword_that_is_nearly_right_is_told_the_right_one(function, text):
         (lambda x: x @ x[0, 0, :2], "matmul(f64[2, 3, 4], f64[2]): a row of the first has 4 elements"),
         (lambda x: x.argmax(0) // 2, "// ..: it is the floor of a division, which takes floats"),
         (lambda x: lf.ops.concat([x, x], axis=0), "concat takes its arrays one by one, not as a list: concat(*arrays)"),
-        (lambda x: lf.ops.softmax(x, -1), "softmax takes 1 argument by position (x), got 2; axis is given by name: axis=-1"),
+        (
+            lambda x: lf.ops.softmax(x, -1),
+            "softmax takes 1 argument by position (x), got 2; axis is given by name: axis=-1",
+        ),
         (lambda x: lf.ops.sum(x, 0, 1), "axes is given by name, several as one tuple: axes=(0, 1)"),
     ],
 )
@@ -240,7 +246,10 @@ def test_a_wrong_number_of_arguments_is_told_what_is_meant(function, text):
 @pytest.mark.parametrize(
     "function, text",
     [
-        (lambda x: x.maximum(len), "maximum: rhs is a builtin_function_or_method; it must be a value or a number; call it"),
+        (
+            lambda x: x.maximum(len),
+            "maximum: rhs is a builtin_function_or_method; it must be a value or a number; call it",
+        ),
         (lambda x: x + x.mean, "the operand of add is a Method; it must be a value or a number; call it"),
         (lambda x: x.mean * x, "the operand of mul is a Method; it must be a value or a number; call it"),
         (lambda x: lf.ops.add(x, lambda: x), "add: argument 1 is a function; it must be a value or a number; call it"),
