@@ -333,7 +333,7 @@ def test_each_method_has_help(name):
 
 def test_help_says_the_axes():
     text = pydoc.render_doc(lf.Value.softmax, renderer=pydoc.plaintext)
-    for part in ["softmax(self, /, axis=-1)", "axis: an axis, negative from the end, by default -1"]:
+    for part in ["softmax(self, /, axis=-1)", "x: the value itself", "axis: an axis, negative from the end, by default -1"]:
         assert part in text
     assert "axes: an axis or several, negative from the end, by default all" in lf.Value.sum.__doc__
     for name in ("squeeze", "unsqueeze", "stack", "transpose", "where", "dropout"):

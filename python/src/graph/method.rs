@@ -183,7 +183,12 @@ fn doc(method: &'static Method) -> String {
         Given::Optional => ": a value or a number, or None",
         Given::Always | Given::If { .. } => ": a value or a number",
     };
-    section("Values", taken(method).map(|a| format!("{}{}", a.name, given(a))).collect());
+    let own =
+        method.arguments.first().filter(|_| !many(method)).map(|a| format!("{}: the value itself", a.name));
+    section(
+        "Values",
+        own.into_iter().chain(taken(method).map(|a| format!("{}{}", a.name, given(a)))).collect(),
+    );
     let row = |p: &Parameter| {
         let counts = if p.takes.starts_with("an axis") { ", negative from the end" } else { "" };
         let default = match p.default() {
@@ -294,12 +299,10 @@ fn call<'py>(
             continue;
         }
         let next = method.parameters.get(given.len() + 1);
-        if parameter.several() && run.len() > 1 {
-            if next.is_none_or(|next| next.takes == bool::TAKES) {
-                let numbers: Vec<String> = run.iter().map(i64::to_string).collect();
-                let (numbers, own) = (numbers.join(", "), parameter.name);
-                return refused(format!("{own} takes several numbers as one tuple: {own}=({numbers})"));
-            }
+        if parameter.several() && run.len() > 1 && next.is_none_or(|next| next.takes == bool::TAKES) {
+            let numbers: Vec<String> = run.iter().map(i64::to_string).collect();
+            let (numbers, own) = (numbers.join(", "), parameter.name);
+            return refused(format!("{own} takes several numbers as one tuple: {own}=({numbers})"));
         }
         given.push(parameter_of(name, parameter, arg)?);
         at += 1;
