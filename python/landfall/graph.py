@@ -44,6 +44,10 @@ def _described(name: str, given: Any) -> tuple[Any, tuple[int, ...], str | None]
     """Dtype, shape and device of an argument, an array or a spec."""
     if isinstance(given, Spec):
         return given.dtype, given.shape, None
+    if callable(given) and not hasattr(given, "__dlpack__"):
+        raise ArgumentError(
+            f"{name} is {given!r}, a function; it must be an array, or landfall.spec(shape, dtype): call it, and give what it returns"
+        )
     array = given if isinstance(given, Tensor) else from_dlpack(given)
     return array.dtype, array.shape, array.device
 
@@ -88,8 +92,13 @@ def _outputs(returned: Any) -> tuple[list[tuple[str, Value]], Callable[[list], A
         return [(f"out{i}", value) for i, value in enumerate(returned)], tuple
     raise ArgumentError(
         f"the function returned {returned!r}; it must return a value, or a tuple or a dictionary of values: "
-        "what it computes with its arguments"
+        f"what it computes with its arguments{_uncalled(returned)}"
     )
+
+
+def _uncalled(given: Any) -> str:
+    """What a function that stands in a value's place should have been."""
+    return "; call it, and return what it gives" if callable(given) else ""
 
 
 class Program:
@@ -207,6 +216,8 @@ class Program:
 
 def trace(function: Callable, args: tuple, params: Mapping[str, Any]) -> tuple[Trace, Any, list[str], set[str]]:
     """Calls a function with values: the trace, what it returned, the names of its arguments, the devices of the arrays."""
+    if not callable(function):
+        raise ArgumentError(f"a function comes first, before its arguments; {type(function).__qualname__} is none")
     names = _parameters(function, len(args), params)
     tracer, devices = Trace(), set()
 
@@ -242,7 +253,9 @@ def compile(
     outputs, restore = _outputs(returned)
     for name, value in outputs:
         if not isinstance(value, Value):
-            raise ArgumentError(f"output {name} is {value!r}; it must be a value that the function computed")
+            raise ArgumentError(
+                f"output {name} is {value!r}; it must be a value that the function computed{_uncalled(value)}"
+            )
     program = _compile(tracer, outputs, device_of(devices, device))
     if params:
         program.bind(params, {})

@@ -119,12 +119,23 @@ def columns(setting: str, given: Any) -> list[str]:
 
 def to_json(settings: Mapping[str, Any]) -> str:
     """Settings as an object of JSON."""
+    return "{" + ", ".join(f"{json.dumps(name)}: {_one_to_json(name, value)}" for name, value in settings.items()) + "}"
+
+
+def _one_to_json(name: str, setting: Any) -> str:
+    """The value of a setting as JSON; an error names the setting."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, (np.generic, np.ndarray)):
             return value.tolist()
         if isinstance(value, os.PathLike):
             return os.fspath(value)
-        raise ArgumentError(f"settings are numbers, texts, lists and dicts, not {type(value).__qualname__}")
+        call = "; call it, and give what it returns" if callable(value) and not isinstance(value, type) else ""
+        raise ArgumentError(
+            f"{name} is {value!r}, of type {type(value).__qualname__}; it must be a number, a text, a list or a dict{call}"
+        )
 
-    return json.dumps(settings, default=plain)
+    try:
+        return json.dumps(setting, default=plain, allow_nan=False)
+    except ValueError:
+        raise InvalidValueError(f"{name} is {setting!r}; its numbers must be finite") from None

@@ -21,7 +21,7 @@ from typing import Any
 from ._landfall import Tensor, Trace, Value, _training_options
 from ._landfall import Trainer as _Trainer
 from .errors import ArgumentError
-from .graph import _described, device_of
+from .graph import _described, _uncalled, device_of
 from .keywords import to_json, whole
 
 __all__ = ["Trainer"]
@@ -93,9 +93,13 @@ class Trainer:
             dtype, shape, device_ = _described(name, given)
             devices.add(device_)
             weights[name] = tracer.input(name, dtype, shape)
+        if not callable(loss):
+            raise ArgumentError(f"loss is a {type(loss).__qualname__}; it must be a function of a batch and parameters")
         scalar = loss(values, weights)
         if not isinstance(scalar, Value) or scalar.ndim != 0:
-            raise ArgumentError(f"the loss is {scalar!r}; it must be a value without axes, such as a mean")
+            raise ArgumentError(
+                f"the loss is {scalar!r}; it must be a value without axes, such as a mean{_uncalled(scalar)}"
+            )
         self._trainer = _Trainer(
             tracer, scalar, dict(params), dict(data), to_json(merged), device_of(devices, device)
         )

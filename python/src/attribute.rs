@@ -4,7 +4,7 @@ use crate::error::{Class, text};
 use crate::tensor::sizes::sizes;
 use crate::{dtype, operand};
 use landfall::ops::{Attribute, AttributeType, AttributeValue};
-use landfall::{DType, Spec};
+use landfall::{DType, Number, Spec};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PySequence, PyString, PyTuple};
@@ -52,10 +52,13 @@ pub(crate) fn value(attribute: &Attribute, given: &Bound<'_, PyAny>) -> PyResult
             Ok(i64::try_from(value).map_or(AttributeValue::Float(value as f64), AttributeValue::Int))
         }
         Some(operand::Number::Float(value)) => Ok(AttributeValue::Float(value)),
-        // Several numbers; what takes one refuses them.
-        None if given.is_instance_of::<PySequence>() => {
+        None if given.is_instance_of::<PySequence>() && attribute.several() => {
             Ok(AttributeValue::Ints(sizes(given).map_err(|_| refused())?))
         }
+        None if given.is_instance_of::<PySequence>() => Err(Class::AttributeValue.error(
+            given.py(),
+            format!("{} is {}; it must be {}, one and no list", attribute.name, text(given), attribute.accepts()),
+        )),
         None => Err(refused()),
     }
 }
@@ -93,7 +96,7 @@ pub(crate) fn annotation(attribute: &Attribute) -> String {
         let choices: Vec<String> =
             attribute.choices.iter().map(|choice| format!("{:?}", named(choice))).collect();
         format!("Literal[{}]", choices.join(", "))
-    } else if attribute.takes == f64::TAKES {
+    } else if attribute.takes == f64::TAKES || attribute.takes == Number::TAKES {
         "float".to_owned()
     } else if attribute.several() {
         "int | Sequence[int]".to_owned()

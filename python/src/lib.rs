@@ -14,6 +14,7 @@ mod error;
 mod failure;
 mod forecast;
 mod graph;
+mod keyword;
 mod methods;
 mod operand;
 mod ops;
@@ -47,4 +48,9 @@ mod _landfall {
     use crate::ops::{_ops, _reference, _samples, OpFunction};
     #[pymodule_export]
     use crate::tensor::{Memory, Tensor};
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        crate::graph::method::install(module.py())
+    }
 }

@@ -4,6 +4,7 @@ use crate::device::{CPU, CUDA, Imported, MAX_VERSION, from_array, from_capsule, 
 use crate::dtype;
 use crate::engines;
 use crate::error::Class;
+use crate::keyword;
 use crate::tensor::Tensor;
 use landfall::{DType, DeviceKind, Element, View, with_dtype};
 use pyo3::exceptions::PyTypeError;
@@ -90,8 +91,11 @@ pub(crate) fn no_array(object: &Bound<'_, PyAny>, what: &str) -> PyErr {
     Class::Argument.error(
         object.py(),
         format!(
-            "{what} is a {class}; it must be a landfall.Tensor, a numpy array or anything with __dlpack__: make one of a \
-             list or a frame with landfall.tensor(..)"
+            "{what} is a {class}; it must be a landfall.Tensor, a numpy array or anything with __dlpack__{}",
+            match keyword::uncalled(object).as_str() {
+                "" => ": make one of a list or a frame with landfall.tensor(..)",
+                call => call,
+            }
         ),
     )
 }
@@ -140,7 +144,8 @@ pub(crate) enum Number {
 
 impl Number {
     /// The number for elements of a dtype, which holds it, or rounds it if it is one of floats.
-    pub(crate) fn of(self, dtype: DType, py: Python<'_>) -> PyResult<landfall::Number> {
+    /// `what` is what an error calls it.
+    pub(crate) fn of(self, dtype: DType, what: &str, py: Python<'_>) -> PyResult<landfall::Number> {
         let number = match self {
             Self::Float(value) => landfall::Number::Float(value),
             Self::Int(value) if dtype.is_float() => {
@@ -151,20 +156,20 @@ impl Number {
             }
             Self::Int(value) => match i64::try_from(value) {
                 Ok(value) => landfall::Number::Int(value),
-                Err(_) => return Err(unheld(py, &value, dtype)),
+                Err(_) => return Err(unheld(py, what, &value, dtype)),
             },
         };
-        number.held_by(dtype).map_err(|_| unheld(py, &number, dtype))?;
+        number.held_by(dtype).map_err(|_| unheld(py, what, &number, dtype))?;
         Ok(number)
     }
 }
 
 /// The exception of a number beside elements of a dtype that does not hold it.
-fn unheld(py: Python<'_>, number: &dyn std::fmt::Display, dtype: DType) -> PyErr {
+fn unheld(py: Python<'_>, what: &str, number: &dyn std::fmt::Display, dtype: DType) -> PyErr {
     Class::DType.error(
         py,
         format!(
-            "the number {number} beside an array of {0}, which does not hold it; convert the array, or give a number of {0}",
+            "{what} is {number} beside an array of {0}, which does not hold it; convert the array, or give a number of {0}",
             dtype::numpy_name(dtype)
         ),
     )
@@ -204,4 +209,20 @@ pub(crate) fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<Number>> {
         true => Ok(own.extract().ok().map(Number::Float)),
         false => number(&own),
     }
+}
+
+/// The number that an object is beside a value of a traced function, and how many axes it has: also that of a numpy array with
+/// one element.
+pub(crate) fn lone(object: &Bound<'_, PyAny>) -> PyResult<Option<(Number, usize)>> {
+    let py = object.py();
+    if let Some(number) = number(object)? {
+        return Ok(Some((number, 0)));
+    }
+    let numpy = numpy(py)?;
+    let is_plain = object.is_instance(numpy.array.bind(py))? && !object.is_instance(numpy.masked.bind(py))?;
+    if !is_plain || object.getattr("size")?.extract::<usize>()? != 1 {
+        return Ok(None);
+    }
+    let axes: usize = object.getattr("ndim")?.extract()?;
+    Ok(number(&object.call_method0("item")?)?.map(|number| (number, axes)))
 }

@@ -9,7 +9,7 @@ from test_ops import cases, results
 import landfall as lf
 
 # Methods that are other functions than the op of their name.
-OTHERS = {"permute", "dropout", "gru", "lstm"}
+OTHERS = {"permute", "dropout", "gru", "lstm", "where"}
 
 
 def required(name):

@@ -25,6 +25,7 @@ def test_stubs_of_ops_are_up_to_date():
     stubs = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(stubs)
     assert stubs.PATH.read_text(encoding="utf-8") == stubs.text(), "run python/stubs.py"
+    assert stubs.VALUE_PATH.read_text(encoding="utf-8") == stubs.value_text(), "run python/stubs.py"
 
 
 def test_stubs_agree_with_the_package(tmp_path):

@@ -1,13 +1,15 @@
 //! `landfall.Value`: what a traced function computes with.
 
+use super::beside::{Traced, constant, no_operand};
 use super::trace::{Step, Tracer};
 use crate::attribute;
-use crate::error::{Class, Raise, text};
+use crate::error::{Class, Raise};
+use crate::keyword::{self, taken};
 use crate::operand::{self, Number};
 use crate::tensor::cuts::{self, Cut};
 use crate::{dtype, tensor};
-use landfall::Spec;
-use landfall::ops::{AttributeValue, Given, Method, Parameter, methods};
+use landfall::ops::AttributeValue;
+use landfall::{Axis, DType, Rule, Spec};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -28,24 +30,94 @@ impl Value {
         self.tracer.spec(self.number)
     }
 
+    /// Dtype and shape of another value of the function.
+    pub(super) fn spec_of(&self, number: usize) -> Spec {
+        self.tracer.spec(number)
+    }
+
     fn of(&self, number: usize) -> Self {
         Self { tracer: Arc::clone(&self.tracer), number }
     }
 
     /// The values that a call gives, one by itself, several as a tuple.
-    fn add<'py>(&self, py: Python<'py>, step: Step) -> PyResult<Bound<'py, PyAny>> {
+    pub(super) fn add<'py>(&self, py: Python<'py>, step: Step) -> PyResult<Bound<'py, PyAny>> {
         added(py, &self.tracer, step)
     }
 
-    fn method<'py>(
+    pub(super) fn method<'py>(
         &self,
         py: Python<'py>,
         name: &'static str,
         args: &[usize],
         given: Vec<(&'static str, AttributeValue)>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        if let ("matmul", &[rhs]) = (name, args) {
+            return self.product(py, &self.of(rhs));
+        }
         let args = std::iter::once(self.number).chain(args.iter().copied()).map(Some).collect();
         self.add(py, Step::Method { name, args, given })
+    }
+
+    /// A matrix product; a vector is one row before a matrix, and one column behind it, without that axis in the result.
+    fn product<'py>(&self, py: Python<'py>, rhs: &Self) -> PyResult<Bound<'py, PyAny>> {
+        let (l, r) = (self.spec(), rhs.spec());
+        let (row, column) = (l.shape.rank() == 1, r.shape.rank() == 1);
+        let multiply = |lhs: &Self, rhs: &Self| -> PyResult<Self> {
+            let args = vec![Some(lhs.number), Some(rhs.number)];
+            Ok(self.of(self
+                .tracer
+                .add(Step::Method { name: "matmul", args, given: Vec::new() })
+                .raised(py)?
+                .start))
+        };
+        if !row && !column || l.shape.rank() == 0 || r.shape.rank() == 0 {
+            return Ok(Bound::new(py, multiply(self, rhs)?)?.into_any());
+        }
+        let size = |shape: &[usize], vector: bool| shape[shape.len() - if vector { 1 } else { 2 }];
+        let (own, other) = (l.shape.last(), size(r.shape.dims(), column));
+        if own != other {
+            return Err(Class::Shape.error(
+                py,
+                format!("matmul({l}, {r}): a row of the first has {own} elements, a column of the second {other}; they must be equal"),
+            ));
+        }
+        let lhs = if row { self.shaped(py, &[1, own])? } else { self.clone() };
+        let rhs = if column { rhs.shaped(py, &[other, 1])? } else { rhs.clone() };
+        let out = multiply(&lhs, &rhs)?;
+        let mut sizes = out.spec().shape.dims().to_vec();
+        let rank = sizes.len();
+        if column {
+            sizes.remove(rank - 1);
+        }
+        if row {
+            sizes.remove(rank - 2);
+        }
+        Ok(Bound::new(py, out.shaped(py, &sizes)?)?.into_any())
+    }
+
+    /// The same elements with other sizes.
+    fn shaped(&self, py: Python<'_>, sizes: &[usize]) -> PyResult<Self> {
+        let sizes = sizes.iter().map(|&d| d as i64).collect();
+        self.one(py, "reshape", vec![("shape", AttributeValue::Ints(sizes))])
+    }
+
+    /// The axis that an argument of a method names, of `rank` axes.
+    fn axis(
+        &self,
+        method: &'static str,
+        name: &str,
+        given: &Bound<'_, PyAny>,
+        rank: usize,
+    ) -> PyResult<usize> {
+        let py = given.py();
+        let Some(axis) = keyword::integer(given).and_then(|axis| isize::try_from(axis).ok()) else {
+            let text = crate::error::text(given);
+            return Err(Class::AttributeValue.error(
+                py,
+                format!("{method}: {name} is {text}; it must be an axis, one integer, negative from the end"),
+            ));
+        };
+        axis.index(rank).map_err(|rule: Rule| rule.of(method, &[self.spec()], None, None)).raised(py)
     }
 
     /// A method that gives one value.
@@ -59,14 +131,26 @@ impl Value {
         Ok(self.of(self.tracer.add(step).raised(py)?.start))
     }
 
-    /// An operand of this value's function: a value, or a number as one of this value's dtype.
-    fn operand(&self, other: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-        let py = other.py();
-        if let Ok(value) = other.cast::<Self>() {
-            return self.same(value.get(), py).map(Some);
+    /// What an object is beside this value, if it is a value of the same function, or a number.
+    pub(super) fn operand(&self, other: &Bound<'_, PyAny>) -> PyResult<Option<Traced>> {
+        match other.cast::<Self>() {
+            Ok(value) => self.same(value.get(), other.py()).map(Traced::Value).map(Some),
+            Err(_) => Ok(operand::lone(other)?.map(Traced::Number)),
         }
-        let number = operand::number(other)?;
-        number.map(|number| constant(py, &self.tracer, self.number, number)).transpose()
+    }
+
+    /// The value that an operand is; a number is one of this dtype.
+    pub(super) fn placed(
+        &self,
+        py: Python<'_>,
+        operand: Traced,
+        dtype: DType,
+        what: &str,
+    ) -> PyResult<usize> {
+        match operand {
+            Traced::Value(number) => Ok(number),
+            Traced::Number(number) => constant(py, &self.tracer, dtype, number, what),
+        }
     }
 
     /// The number of another value, which must be of the same function.
@@ -82,12 +166,13 @@ impl Value {
         reflected: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = other.py();
-        let Some(other) = self.operand(other)? else {
-            if other.hasattr(pyo3::intern!(py, "__dlpack__"))? {
-                return Err(no_constant(py, &format!("the operand of {name}"), other));
+        let Some(operand) = self.operand(other)? else {
+            if other.hasattr(pyo3::intern!(py, "__dlpack__"))? || !keyword::uncalled(other).is_empty() {
+                return Err(no_operand(py, &format!("the operand of {name}"), other));
             }
             return Ok(py.NotImplemented().into_bound(py));
         };
+        let other = self.placed(py, operand, self.spec().dtype, &format!("the operand of {name}"))?;
         if reflected {
             self.of(other).method(py, name, &[self.number], Vec::new())
         } else {
@@ -96,16 +181,27 @@ impl Value {
     }
 }
 
-/// An array beside a value.
-fn no_constant(py: Python<'_>, what: &str, given: &Bound<'_, PyAny>) -> PyErr {
-    let class = given.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-    Class::Argument.error(
-        py,
-        format!(
-            "{what} is a {class}, beside a value of a traced function; pass arrays to the function as arguments, or as params \
-             of landfall.compile"
-        ),
-    )
+impl Value {
+    /// `⌊self / other⌋`, or the other way round; `NotImplemented` as of a division.
+    fn floor_of_division<'py>(
+        &self,
+        other: &Bound<'py, PyAny>,
+        reflected: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        let spec = self.spec();
+        if !spec.dtype.is_float() {
+            let why = format!(
+                "{spec} // ..: it is the floor of a division, which takes floats; convert, x.cast(dtype=\"float64\")"
+            );
+            return Err(Class::DType.error(py, why));
+        }
+        let quotient = self.binary("div", other, reflected)?;
+        match quotient.cast::<Self>() {
+            Ok(value) => value.get().method(py, "floor", &[], Vec::new()),
+            Err(_) => Ok(quotient),
+        }
+    }
 }
 
 fn stranger(py: Python<'_>) -> PyErr {
@@ -125,35 +221,13 @@ pub(crate) fn added<'py>(py: Python<'py>, tracer: &Arc<Tracer>, step: Step) -> P
     }
 }
 
-/// A number as a value of no axes, of the dtype of another value.
-pub(crate) fn constant(py: Python<'_>, tracer: &Tracer, like: usize, number: Number) -> PyResult<usize> {
-    let value = match number.of(tracer.spec(like).dtype, py)? {
-        landfall::Number::Int(value) => AttributeValue::Int(value),
-        landfall::Number::Float(value) => AttributeValue::Float(value),
-    };
-    let step = Step::Method { name: "scalar", args: vec![Some(like)], given: vec![("value", value)] };
-    tracer.add(step).raised(py).map(|range| range.start)
-}
-
-/// An argument beside values of a traced function.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Traced {
-    /// A value, by its number.
-    Value(usize),
-    /// A number of Python.
-    Number(Number),
-}
-
 /// The tracer of the values among these arguments, and each argument, if there is a value among them.
 pub(crate) fn traced(args: &[&Bound<'_, PyAny>], op: &str) -> PyResult<Option<(Arc<Tracer>, Vec<Traced>)>> {
     let Some(first) = args.iter().find_map(|arg| arg.cast::<Value>().ok()) else { return Ok(None) };
     let first = first.get();
     let one = |(i, arg): (usize, &&Bound<'_, PyAny>)| {
-        if let Ok(value) = arg.cast::<Value>() {
-            return first.same(value.get(), arg.py()).map(Traced::Value);
-        }
-        let number = operand::number(arg)?;
-        number.map(Traced::Number).ok_or_else(|| no_constant(arg.py(), &format!("{op}: argument {i}"), arg))
+        let operand = first.operand(arg)?;
+        operand.ok_or_else(|| no_operand(arg.py(), &format!("{op}: argument {i}"), arg))
     };
     let all = args.iter().enumerate().map(one).collect::<PyResult<Vec<_>>>()?;
     Ok(Some((Arc::clone(&first.tracer), all)))
@@ -198,28 +272,136 @@ impl Value {
         self.method(py, "permute", &[], vec![("axes", AttributeValue::Ints(axes))])
     }
 
-    /// The same elements with another shape; one size may be -1, which the others leave.
-    #[pyo3(signature = (*shape))]
-    fn reshape<'py>(&self, shape: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        let sizes = tensor::sizes::listed(shape)?;
-        self.method(shape.py(), "reshape", &[], vec![("shape", AttributeValue::Ints(sizes))])
+    /// The value with two axes swapped, the last two where none are named; negative axes count from the end.
+    #[pyo3(signature = (*axes, **keywords), text_signature = "($self, /, *axes)")]
+    fn transpose<'py>(
+        &self,
+        axes: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = axes.py();
+        if axes.is_empty() && keywords.is_none() {
+            return self.method(py, "transpose", &[], Vec::new());
+        }
+        let [first, second] = taken("transpose", ["axis0", "axis1"], 2, axes, keywords)?;
+        let rank = self.ndim();
+        let mut order: Vec<i64> = (0..rank as i64).collect();
+        if let (Some(first), Some(second)) = (first, second) {
+            order.swap(
+                self.axis("transpose", "axis0", &first, rank)?,
+                self.axis("transpose", "axis1", &second, rank)?,
+            );
+        }
+        self.method(py, "permute", &[], vec![("axes", AttributeValue::Ints(order))])
     }
 
-    /// The value with its axes in this order; negative axes count from the end.
-    #[pyo3(signature = (*axes))]
-    fn permute<'py>(&self, axes: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        let axes_ = tensor::sizes::listed(axes)?;
-        self.method(axes.py(), "permute", &[], vec![("axes", AttributeValue::Ints(axes_))])
+    /// The value without an axis of size 1, or several; without all of them where none are given. Negative axes count from the end.
+    #[pyo3(signature = (*args, **keywords), text_signature = "($self, /, axis=None)")]
+    fn squeeze(&self, args: &Bound<'_, PyTuple>, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let py = args.py();
+        let [axis] = taken("squeeze", ["axis"], 0, args, keywords)?;
+        let (spec, rank) = (self.spec(), self.ndim());
+        let sizes = spec.shape.dims();
+        let out: Vec<usize> = match axis {
+            None => (0..rank).filter(|&axis| sizes[axis] == 1).collect(),
+            Some(axes) if keyword::is_list(&axes) => axes
+                .try_iter()?
+                .map(|axis| self.axis("squeeze", "axis", &axis?, rank))
+                .collect::<PyResult<_>>()?,
+            Some(axis) => vec![self.axis("squeeze", "axis", &axis, rank)?],
+        };
+        if let Some(axis) = out.iter().find(|&&axis| sizes[axis] != 1) {
+            let why = format!(
+                "squeeze({spec}): axis {axis} has size {}; only an axis of size 1 can go",
+                sizes[*axis]
+            );
+            return Err(Class::Shape.error(py, why));
+        }
+        let left: Vec<usize> = (0..rank).filter(|axis| !out.contains(axis)).map(|axis| sizes[axis]).collect();
+        self.shaped(py, &left)
+    }
+
+    /// The value with a new axis of size 1 at this place of the result; a negative one counts from its end.
+    #[pyo3(signature = (*args, **keywords), text_signature = "($self, /, axis)")]
+    fn unsqueeze(&self, args: &Bound<'_, PyTuple>, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let [axis] = taken("unsqueeze", ["axis"], 1, args, keywords)?;
+        let mut sizes = self.spec().shape.dims().to_vec();
+        if let Some(axis) = axis {
+            sizes.insert(self.axis("unsqueeze", "axis", &axis, sizes.len() + 1)?, 1);
+        }
+        self.shaped(args.py(), &sizes)
+    }
+
+    /// This value and others of its shape along a new axis of the result; a negative axis counts from its end. The others are given
+    /// one by one or as one list.
+    #[pyo3(signature = (*values, **keywords), text_signature = "($self, /, *values, axis=0)")]
+    fn stack<'py>(
+        &self,
+        values: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = values.py();
+        let [axis] = taken("stack", ["axis"], 0, &PyTuple::empty(py), keywords)?;
+        let rank = self.ndim() + 1;
+        let axis = axis.map_or(Ok(0), |axis| self.axis("stack", "axis", &axis, rank))?;
+        let mut sizes = self.spec().shape.dims().to_vec();
+        sizes.insert(axis, 1);
+        let mut rows = vec![Some(self.shaped(py, &sizes)?.number)];
+        for other in keyword::spread(values)? {
+            let Ok(value) = other.cast::<Self>() else {
+                return Err(no_operand(py, &format!("stack: value {}", rows.len()), &other));
+            };
+            self.same(value.get(), py)?;
+            let (own, its) = (self.spec(), value.get().spec());
+            if own.shape != its.shape {
+                return Err(Class::Shape.error(py, format!("stack({own}, {its}): the shapes must be equal")));
+            }
+            rows.push(Some(value.get().shaped(py, &sizes)?.number));
+        }
+        let given = vec![("axis", AttributeValue::Int(axis as i64))];
+        self.add(py, Step::Method { name: "concat", args: rows, given })
+    }
+
+    /// This value where a condition holds, and another value or a number elsewhere; all three are broadcast.
+    #[pyo3(name = "where", signature = (*args, **keywords), text_signature = "($self, /, condition, other)")]
+    fn where_<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        let [condition, other] = taken("where", ["condition", "other"], 2, args, keywords)?;
+        let (Some(condition), Some(other)) = (condition, other) else {
+            return Err(Class::Argument.error(py, "where takes a condition and another value"));
+        };
+        let Ok(condition) = condition.cast::<Self>() else {
+            return Err(no_operand(py, "where: condition", &condition));
+        };
+        self.same(condition.get(), py)?;
+        let operand = self.operand(&other)?.ok_or_else(|| no_operand(py, "where: other", &other))?;
+        let other = self.placed(py, operand, self.spec().dtype, "where: other")?;
+        condition.get().method(py, "select", &[self.number, other], Vec::new())
     }
 
     /// Sets elements to zero at random with this probability while training, and scales the others by 1 / (1 - rate);
     /// elsewhere the value itself.
-    fn dropout<'py>(&self, py: Python<'py>, rate: f64) -> PyResult<Bound<'py, PyAny>> {
-        if !(0.0..1.0).contains(&rate) {
-            return Err(
-                Class::AttributeValue.error(py, format!("rate is {rate}; it must be from 0 and below 1"))
-            );
-        }
+    #[pyo3(signature = (*args, **keywords), text_signature = "($self, /, rate)")]
+    fn dropout<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        let [given] = taken("dropout", ["rate"], 1, args, keywords)?;
+        let rate = given
+            .as_ref()
+            .and_then(|rate| rate.extract::<f64>().ok())
+            .filter(|rate| (0.0..1.0).contains(rate));
+        let Some(rate) = rate else {
+            let given = given.map_or_else(String::new, |rate| crate::error::text(&rate));
+            return Err(Class::AttributeValue
+                .error(py, format!("dropout: rate is {given}; it must be a number from 0 and below 1")));
+        };
         self.add(py, Step::Dropout { of: self.number, rate })
     }
 
@@ -246,7 +428,7 @@ impl Value {
         let mut out = self.clone();
         for cut in cuts {
             let mut sizes: Vec<i64> = out.spec().shape.dims().iter().map(|&d| d as i64).collect();
-            let (axis, start, len, step) = match cut {
+            let (axis, start, len, step): (_, usize, usize, isize) = match cut {
                 Cut::NewAxis(axis) => {
                     sizes.insert(axis, 1);
                     out = out.one(py, "reshape", vec![("shape", AttributeValue::Ints(sizes))])?;
@@ -255,9 +437,16 @@ impl Value {
                 Cut::Range { axis, start, len, step } => (axis, start, len, step),
                 Cut::At { axis, index } => (axis, index, 1, 1),
             };
+            // Backwards are the same elements from the last on, turned round.
+            let back = step < 0 && len > 1;
+            let (start, step) =
+                (start - if back { (len - 1) * step.unsigned_abs() } else { 0 }, step.unsigned_abs());
             let places = [("axis", axis), ("start", start), ("len", len), ("step", step)];
             let given = places.into_iter().map(|(name, v)| (name, AttributeValue::Int(v as i64))).collect();
             out = out.one(py, "slice_step", given)?;
+            if back {
+                out = out.one(py, "flip", vec![("axis", AttributeValue::Int(axis as i64))])?;
+            }
             if matches!(cut, Cut::At { .. }) {
                 sizes.remove(axis);
                 out = out.one(py, "reshape", vec![("shape", AttributeValue::Ints(sizes))])?;
@@ -266,22 +455,11 @@ impl Value {
         Ok(out)
     }
 
-    fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let all = methods();
-        match all.binary_search_by_key(&name, |method| method.name) {
-            Ok(at) => Ok(Bound::new(py, BoundMethod { value: self.clone(), method: &all[at] })?.into_any()),
-            Err(_) => Err(pyo3::exceptions::PyAttributeError::new_err(format!(
-                "a value of a traced function has no {name:?}; dir(value) lists what it has"
-            ))),
-        }
-    }
-
-    fn __dir__(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
-        let class = slf.get_type();
-        let mut names: Vec<String> =
-            class.dir()?.iter().map(|name| name.extract()).collect::<PyResult<_>>()?;
-        names.extend(methods().iter().map(|method| method.name.to_owned()));
-        Ok(names)
+    fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {
+        let names: Vec<String> = slf.get_type().dir()?.extract()?;
+        let known: Vec<&str> =
+            names.iter().map(String::as_str).filter(|name| !name.starts_with('_')).collect();
+        Err(pyo3::exceptions::PyAttributeError::new_err(keyword::no_method(slf.py(), name, &known)?))
     }
 
     fn __repr__(&self) -> String {
@@ -343,6 +521,14 @@ impl Value {
 
     fn __rmod__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.binary("rem", other, true)
+    }
+
+    fn __floordiv__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.floor_of_division(other, false)
+    }
+
+    fn __rfloordiv__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.floor_of_division(other, true)
     }
 
     fn __matmul__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -416,94 +602,4 @@ impl Value {
 
 fn no_contents(py: Python<'_>, what: &str) -> PyErr {
     Class::Argument.error(py, format!("a value of a traced function has no contents: {what}"))
-}
-
-/// A method of a value.
-#[pyclass(frozen, module = "landfall", name = "Method")]
-struct BoundMethod {
-    value: Value,
-    method: &'static Method,
-}
-
-impl BoundMethod {
-    fn given(
-        &self,
-        parameter: &Parameter,
-        value: &Bound<'_, PyAny>,
-    ) -> PyResult<(&'static str, AttributeValue)> {
-        Ok((parameter.name, attribute::value(parameter, value)?))
-    }
-}
-
-#[pymethods]
-impl BoundMethod {
-    /// Values by position, then parameters; parameters by keyword too.
-    #[pyo3(signature = (*args, **keywords))]
-    fn __call__<'py>(
-        &self,
-        args: &Bound<'py, PyTuple>,
-        keywords: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let (py, method) = (args.py(), self.method);
-        let refused = |why: String| Class::Argument.error(py, format!("{}: {why}", method.name));
-        let many = method.arguments.last().is_some_and(|a| matches!(a.given, Given::Many { .. }));
-        let mut values = vec![Some(self.value.number)];
-        let mut given = Vec::new();
-        let mut open = method.parameters.iter();
-        for arg in args.iter() {
-            let takes_value = many || values.len() < method.arguments.len();
-            let value = if takes_value && !arg.is_none() { self.value.operand(&arg)? } else { None };
-            if takes_value && (value.is_some() || arg.is_none()) {
-                values.push(value);
-            } else {
-                let parameter =
-                    open.next().ok_or_else(|| refused(format!("{} is one argument too many", text(&arg))))?;
-                given.push(self.given(parameter, &arg)?);
-            }
-        }
-        for (name, value) in keywords.into_iter().flat_map(|k| k.iter()) {
-            let name: String = name.extract()?;
-            if let Some(place) = method.arguments.iter().position(|a| a.name == name) {
-                let Some(value) = self.value.operand(&value)? else {
-                    return Err(refused(format!(
-                        "{name} is {}; it must be a value or a number",
-                        text(&value)
-                    )));
-                };
-                values.resize(values.len().max(place + 1), None);
-                values[place] = Some(value);
-                continue;
-            }
-            let Some(parameter) = method.parameters.iter().find(|p| p.name == name) else {
-                let known: Vec<&str> = method
-                    .arguments
-                    .iter()
-                    .skip(1)
-                    .map(|a| a.name)
-                    .chain(method.parameters.iter().map(|p| p.name))
-                    .collect();
-                return Err(refused(format!("it has no keyword {name:?}; it has {}", known.join(", "))));
-            };
-            given.push(self.given(parameter, &value)?);
-        }
-        self.value.add(py, Step::Method { name: method.name, args: values, given })
-    }
-
-    #[getter]
-    fn __name__(&self) -> &'static str {
-        self.method.name
-    }
-
-    #[getter]
-    fn __doc__(&self) -> String {
-        let parameters = self.method.parameters.iter().map(|p| {
-            let default = p.default().map_or_else(String::new, |d| format!(" (default {d})"));
-            format!("\n{}: {}{default}", p.name, p.doc)
-        });
-        format!("{}{}", self.method.doc(), parameters.collect::<String>())
-    }
-
-    fn __repr__(&self) -> String {
-        format!("<method {} of {}>", self.method.name, self.value.__repr__())
-    }
 }

@@ -21,7 +21,16 @@ impl Tensor {
         for cut in cuts::of(view.spec(), key)? {
             view = match cut {
                 Cut::NewAxis(axis) => view.unsqueeze(axis),
-                Cut::Range { axis, start, len, step } => view.strided_slice(axis, start, len, step),
+                Cut::Range { axis, start, len, step } => {
+                    let Ok(step) = usize::try_from(step) else {
+                        let why = format!(
+                            "index of {}: axis {axis} has a negative step; a tensor lies forwards",
+                            view.spec()
+                        );
+                        return Err(Class::Index.error(py, why));
+                    };
+                    view.strided_slice(axis, start, len, step)
+                }
                 Cut::At { axis, index } => view.slice(axis, index, 1).and_then(|row| row.squeeze(axis)),
             }
             .raised(py)?;

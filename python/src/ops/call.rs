@@ -5,8 +5,10 @@ use crate::attribute;
 use crate::device::Imported;
 use crate::engines;
 use crate::error::{Class, Raise, text};
+use crate::graph::beside::{Traced, constant, default_dtype};
 use crate::graph::trace::{Step, Tracer};
-use crate::graph::value::{Traced, added, constant, traced};
+use crate::graph::value::{added, traced};
+use crate::keyword;
 use crate::operand::{self, Number};
 use crate::tensor::Tensor;
 use landfall::ops::{AttributeValue, Body, Given, Tested};
@@ -34,25 +36,54 @@ pub(super) fn from_python<'py>(
             continue;
         }
         let Some(declared) = entry.attributes().find(|attribute| attribute.name == name) else {
-            let known: Vec<&str> = entry.attributes().map(|attribute| attribute.name).collect();
+            let known: Vec<&str> =
+                entry.attributes().map(|attribute| attribute.name).chain(std::iter::once("out")).collect();
             let argument = entry.op().arguments().iter().any(|argument| argument.name == name);
-            return Err(Class::Argument.error(
-                py,
-                if argument {
-                    format!("{}: {name} is an argument; give it by position", entry.name())
-                } else {
-                    format!(
-                        "{} has no keyword {name:?}; it has {}",
-                        entry.name(),
-                        [&known[..], &["out"]].concat().join(", ")
-                    )
-                },
-            ));
+            let why = match argument {
+                true => format!("{}: {name} is an argument; give it by position", entry.name()),
+                false => keyword::unknown(py, entry.name(), name, &known)?,
+            };
+            return Err(Class::Argument.error(py, why));
         };
         attributes.push((declared.name, attribute::value(declared, &value)?));
     }
     let args: Vec<&Bound<'py, PyAny>> = args.iter().collect();
+    placed(entry, py, &args)?;
     issue(entry, py, &args, out.as_ref(), &attributes)
+}
+
+/// Refuses attributes by position, and a list in the place of several arrays: says how they are given.
+fn placed(entry: &Entry, py: Python<'_>, args: &[&Bound<'_, PyAny>]) -> PyResult<()> {
+    let name = entry.name();
+    if entry.op().arguments().last().is_some_and(|argument| matches!(argument.given, Given::Many { .. })) {
+        let Some(list) = args.iter().find(|arg| keyword::is_list(arg)) else { return Ok(()) };
+        let class = list.get_type().name()?;
+        let why = format!("{name} takes its arrays one by one, not as a {class}: {name}(*arrays)");
+        return Err(Class::Argument.error(py, why));
+    }
+    if args.iter().filter(|arg| !arg.is_none()).count() <= entry.arguments().count() {
+        return Ok(());
+    }
+    let declared: Vec<_> = entry.arguments().collect();
+    let args: Vec<_> = args.iter().filter(|arg| !arg.is_none()).collect();
+    let behind = &args[declared.len()..];
+    let names: Vec<&str> = declared.iter().map(|argument| argument.name).collect();
+    let count =
+        if declared.len() == 1 { "1 argument".to_owned() } else { format!("{} arguments", declared.len()) };
+    let meant = match entry.attributes().next() {
+        Some(first)
+            if first.several()
+                && behind.len() > 1
+                && behind.iter().all(|arg| keyword::integer(arg).is_some()) =>
+        {
+            let numbers: Vec<_> = behind.iter().map(|arg| text(arg)).collect();
+            format!("; {0} is given by name, several as one tuple: {0}=({1})", first.name, numbers.join(", "))
+        }
+        Some(first) => format!("; {0} is given by name: {0}={1}", first.name, text(behind[0])),
+        None => String::new(),
+    };
+    let why = format!("{name} takes {count} by position ({}), got {}{meant}", names.join(", "), args.len());
+    Err(Class::Argument.error(py, why))
 }
 
 /// A call of the op of this name.
@@ -187,17 +218,24 @@ fn in_graph<'py>(
     }
     let spec = |arg: &Traced| if let Traced::Value(n) = arg { Some(tracer.spec(*n)) } else { None };
     let specs: Vec<Option<Spec>> = args.iter().map(spec).collect();
-    let mut like = None;
-    if specs.contains(&None) {
-        let at = beside(entry, py, &specs, attributes)?;
-        like = if let Traced::Value(value) = args[at] { Some(value) } else { None };
-    }
-    let number = |arg: &Traced| match (*arg, like) {
-        (Traced::Value(value), _) => Ok(value),
-        (Traced::Number(number), Some(like)) => constant(py, tracer, like, number),
-        (Traced::Number(_), None) => Err(Class::Argument.error(py, "a number beside no value")),
+    let dtype = match &specs[..] {
+        // A condition does not say what it chooses among.
+        [Some(_), None, None] if entry.name() == "where" => default_dtype(
+            args.iter().filter_map(|arg| if let Traced::Number((n, _)) = arg { Some(*n) } else { None }),
+        ),
+        specs if specs.contains(&None) => {
+            specs[beside(entry, py, specs, attributes)?].map_or(DType::F32, |spec| spec.dtype)
+        }
+        _ => DType::F32,
     };
-    let mut args = args.iter().map(number).collect::<PyResult<Vec<usize>>>()?;
+    let number = |(i, arg): (usize, &Traced)| match *arg {
+        Traced::Value(value) => Ok(value),
+        Traced::Number(number) => {
+            let name = entry.op().arguments().get(i).map_or("a number", |argument| argument.name);
+            constant(py, tracer, dtype, number, &format!("{}: {name}", entry.name()))
+        }
+    };
+    let mut args = args.iter().enumerate().map(number).collect::<PyResult<Vec<usize>>>()?;
     if matches!(entry.op().body(), Body::Pointwise(_)) {
         tracer.broadcast(&mut args).raised(py)?;
     }
@@ -331,7 +369,7 @@ fn beside(
 
 /// A number as a tensor of no axes.
 fn scalar(py: Python<'_>, engine: &Engine, number: Number, dtype: DType) -> PyResult<View> {
-    let host = match number.of(dtype, py)? {
+    let host = match number.of(dtype, "the number", py)? {
         landfall::Number::Int(value) if dtype == DType::I64 => HostTensor::from_ints([], vec![value]),
         // Rounded once.
         landfall::Number::Int(value) => {

@@ -10,8 +10,8 @@ use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
 pub(crate) enum Cut {
     /// A new axis of size 1.
     NewAxis(usize),
-    /// Elements `start`, `start + step`, …, `len` of them.
-    Range { axis: usize, start: usize, len: usize, step: usize },
+    /// Elements `start`, `start + step`, …, `len` of them; backwards where the step is negative.
+    Range { axis: usize, start: usize, len: usize, step: isize },
     /// One element, without its axis.
     At { axis: usize, index: usize },
 }
@@ -44,12 +44,7 @@ pub(crate) fn of(spec: Spec, key: &Bound<'_, PyAny>) -> PyResult<Vec<Cut>> {
             from += rank - named;
         } else if let Ok(slice) = item.cast::<PySlice>() {
             let range = slice.indices(sizes[from] as isize)?;
-            let Ok(step) = usize::try_from(range.step) else {
-                return refused(
-                    Class::Index,
-                    format!("slice {} has a negative step; a tensor lies forwards", text(item)),
-                );
-            };
+            let step = range.step;
             let start = usize::try_from(range.start).unwrap_or(0);
             if (start, range.slicelength, step) != (0, sizes[from], 1) {
                 cuts.push(Cut::Range { axis, start, len: range.slicelength, step });

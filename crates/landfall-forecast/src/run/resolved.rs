@@ -179,7 +179,7 @@ impl Resolved {
     pub fn model(&self) -> Result<Box<dyn Model>, SettingsError> {
         let mut model = self.network.build_for(&self.columns()).map_err(SettingsError::Network)?;
         for pattern in self.settings.freeze.iter().flatten() {
-            if model.parameters_mut().freeze(pattern) == 0 {
+            if model.parameters_mut().freeze_containing(pattern) == 0 {
                 let example = model.parameters().list().first().map_or(String::new(), |p| p.name.clone());
                 return Err(SettingsError::FreezesNone { pattern: pattern.clone(), example });
             }

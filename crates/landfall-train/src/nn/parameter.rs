@@ -182,19 +182,37 @@ impl Parameters {
         self.counters.push(name.to_owned());
     }
 
-    /// Leaves every parameter whose name contains `pattern` as it is. Returns how many that are.
+    /// Leaves the parameters under `prefix` as they are: those with this dotted name, and those whose names begin with it and
+    /// a dot. `head`, or `head.`, is `head.weight` and neither `multihead.weight` nor `header.weight`; an empty one is all.
+    /// Returns how many that are.
     ///
     /// ```
     /// use landfall_train::nn::{Linear, Parameters};
     /// let mut p = Parameters::new();
-    /// Linear::new(&mut p, "backbone", 8, 8);
+    /// Linear::new(&mut p, "multihead", 8, 8);
     /// Linear::new(&mut p, "head", 8, 2);
-    /// assert_eq!(p.freeze("backbone."), 2);
+    /// assert_eq!(p.freeze("head."), 2);
     /// assert_eq!(p.trainable().len(), 2);
     /// ```
-    pub fn freeze(&mut self, pattern: &str) -> usize {
-        let hit = self.list.iter_mut().filter(|p| p.name.contains(pattern));
-        hit.map(|p| p.frozen = true).count()
+    pub fn freeze(&mut self, prefix: &str) -> usize {
+        self.freeze_where(|name| is_under(name, prefix))
+    }
+
+    /// Leaves every parameter whose name contains `pattern`, anywhere in it, as it is. Returns how many that are.
+    ///
+    /// ```
+    /// use landfall_train::nn::{Linear, Parameters};
+    /// let mut p = Parameters::new();
+    /// Linear::new(&mut p, "multihead", 8, 8);
+    /// Linear::new(&mut p, "head", 8, 2);
+    /// assert_eq!(p.freeze_containing("head."), 4);
+    /// ```
+    pub fn freeze_containing(&mut self, pattern: &str) -> usize {
+        self.freeze_where(|name| name.contains(pattern))
+    }
+
+    fn freeze_where(&mut self, hit: impl Fn(&str) -> bool) -> usize {
+        self.list.iter_mut().filter(|p| hit(&p.name)).map(|p| p.frozen = true).count()
     }
 
     /// Makes a group of every parameter whose name contains `pattern` and that is in no group yet: the optimizer takes this
@@ -351,6 +369,13 @@ impl Parameters {
         }
         Ok(())
     }
+}
+
+/// Whether a dotted name is a prefix, in whole segments, or begins with it.
+fn is_under(name: &str, prefix: &str) -> bool {
+    let prefix = prefix.strip_suffix('.').unwrap_or(prefix);
+    let rest = name.strip_prefix(prefix);
+    prefix.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// A stream number of a name: FNV-1a, which is fixed for ever and the same everywhere.

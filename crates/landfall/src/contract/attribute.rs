@@ -32,7 +32,7 @@ impl Attribute {
     /// Whether it is several numbers: axes or sizes.
     #[must_use]
     pub fn several(&self) -> bool {
-        self.takes == AXES || self.takes == Shape::TAKES
+        [AXES, SEVERAL_AXES, SIZES, Shape::TAKES].contains(&self.takes)
     }
 
     /// The accepted values, as text for a person: the names of an enumeration, or of what it is an axis.
@@ -49,6 +49,12 @@ impl Attribute {
 
 /// What an attribute takes that names several axes.
 pub(crate) const AXES: &str = "axes";
+
+/// What a parameter of a method takes that names an axis or several.
+pub(crate) const SEVERAL_AXES: &str = "an axis or several";
+
+/// What a parameter of a method takes that names sizes, of which the elements leave one.
+pub(crate) const SIZES: &str = "sizes, of which one may be -1";
 
 /// The value of an attribute of any type.
 #[derive(Debug, Clone, PartialEq)]

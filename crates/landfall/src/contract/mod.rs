@@ -14,7 +14,7 @@ mod walk;
 
 pub use argument::{Argument, Given, arity};
 pub use attribute::{Attribute, AttributeType, AttributeValue, Attributes};
-pub(crate) use attribute::{attribute_choices, op_attributes};
+pub(crate) use attribute::{SEVERAL_AXES, SIZES, attribute_choices, op_attributes};
 pub use graph::{Graph, Value};
 pub(crate) use graph::{Inner, Node, Origin, ValueInfo, View};
 pub use op::{

@@ -128,6 +128,7 @@ const UPPER: [(&str, &[&str], &[&str]); 7] = [
         "python",
         &[
             "error",
+            "keyword",
             "failure",
             "dtype",
             "engines",

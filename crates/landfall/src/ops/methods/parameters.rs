@@ -1,6 +1,6 @@
 //! The types of parameters that attributes of ops do not have: axes and sizes as a person counts them.
 
-use crate::contract::{AttributeType, AttributeValue};
+use crate::contract::{AttributeType, AttributeValue, SEVERAL_AXES, SIZES};
 use crate::values::{Axes, Axis, Rule, Shape};
 
 /// A whole number.
@@ -38,7 +38,7 @@ impl Axis for At {
 pub(super) struct Several(Vec<isize>);
 
 impl AttributeType for Several {
-    const TAKES: &'static str = "an axis or several";
+    const TAKES: &'static str = SEVERAL_AXES;
     fn value(&self) -> AttributeValue {
         AttributeValue::Ints(self.0.iter().map(|&axis| axis as i64).collect())
     }
@@ -67,7 +67,7 @@ impl Several {
 pub(super) struct Sizes(Vec<i64>);
 
 impl AttributeType for Sizes {
-    const TAKES: &'static str = "sizes, of which one may be -1";
+    const TAKES: &'static str = SIZES;
     fn value(&self) -> AttributeValue {
         AttributeValue::Ints(self.0.clone())
     }
