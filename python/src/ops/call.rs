@@ -67,9 +67,16 @@ fn placed(entry: &Entry, py: Python<'_>, args: &[&Bound<'_, PyAny>]) -> PyResult
     let declared: Vec<_> = entry.arguments().collect();
     let args: Vec<_> = args.iter().filter(|arg| !arg.is_none()).collect();
     let behind = &args[declared.len()..];
+    // One array too many is no attribute: the op itself says what it takes.
+    if behind.iter().any(|arg| arg.hasattr("shape").unwrap_or(false)) {
+        return Ok(());
+    }
     let names: Vec<&str> = declared.iter().map(|argument| argument.name).collect();
-    let count =
-        if declared.len() == 1 { "1 argument".to_owned() } else { format!("{} arguments", declared.len()) };
+    let by_position = match declared.len() {
+        0 => "no arguments by position".to_owned(),
+        1 => format!("1 argument by position ({})", names[0]),
+        n => format!("{n} arguments by position ({})", names.join(", ")),
+    };
     let meant = match entry.attributes().next() {
         Some(first)
             if first.several()
@@ -82,7 +89,7 @@ fn placed(entry: &Entry, py: Python<'_>, args: &[&Bound<'_, PyAny>]) -> PyResult
         Some(first) => format!("; {0} is given by name: {0}={1}", first.name, text(behind[0])),
         None => String::new(),
     };
-    let why = format!("{name} takes {count} by position ({}), got {}{meant}", names.join(", "), args.len());
+    let why = format!("{name} takes {by_position}, got {}{meant}", args.len());
     Err(Class::Argument.error(py, why))
 }
 
