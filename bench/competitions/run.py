@@ -62,6 +62,23 @@ def read(path):
     return {name: np.array(v) for name, v in values.items()}, intervals
 
 
+def shown(row):
+    """A row in four digits, which is printed."""
+    row = {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}
+    print("  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
+    return row
+
+
+def record(path, rows):
+    """Appends rows to a table, which has a header."""
+    new = not path.exists()
+    with open(path, "a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, sorted({k for r in rows for k in r}), lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerows(rows)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -91,16 +108,10 @@ def main():
             errors.extend(np.concatenate([smape(s.test, values[s.name]) for s in of.series]))
             what = "pretrained" if options.zero_shot else " ".join(["default", *options.extra])
             row = {"set": of.name, "what": what, "seed": options.seed, **found, "cpu_s": seconds, "max_mib": memory}
-            rows.append({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()})
-            print("  ".join(f"{k} {v}" for k, v in rows[-1].items()), flush=True)
+            rows.append(shown(row))
         print(f"seed {options.seed}: sMAPE over all {len(errors)} forecasts {np.mean(errors):.3f}", flush=True)
     if options.record:
-        new = not options.record.exists()
-        with open(options.record, "a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, sorted({k for r in rows for k in r}), lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerows(rows)
+        record(options.record, rows)
 
 
 if __name__ == "__main__":

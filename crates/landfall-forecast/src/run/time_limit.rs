@@ -1,8 +1,8 @@
 //! How long a run of the default recipe may take, and what of it fits in.
 //!
-//! The cheap candidates come first: baselines cost nothing, NLinear a second or two, then the ensemble, whose work is measured on a few
-//! series, and last the network that is trained by steps, which is measured too. What does not fit is left out before it begins, so
-//! the candidates that remain are those that finish, and the run's settings name them.
+//! Baselines and NLinear always compete: they take a second or two. The network that is trained by steps may take a share of the time,
+//! the ensemble and DLinear shares of what is left then. The work of the first two is measured on a few steps and series. What does not
+//! fit is left out before it begins, so the candidates that remain are those that finish, and the run's settings name them.
 
 use super::RunError;
 use super::network_options::NetworkOptions;
