@@ -90,7 +90,7 @@ pub use cache::KvCache;
 pub use elementwise::pointwise::{
     kernels as pointwise_kernels, map as pointwise_reference, samples as pointwise_samples,
 };
-pub use layers::Windows;
+pub use layers::{Interpolation, Windows};
 pub use losses::Labels;
 pub use methods::{Method, Parameter, method, methods};
 pub use plain::plain;
