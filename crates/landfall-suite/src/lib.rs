@@ -33,6 +33,7 @@ mod purity;
 mod refused;
 mod runner;
 mod sanitized;
+mod second;
 mod sizes;
 #[cfg(test)]
 mod support;
@@ -52,6 +53,7 @@ const PROPERTIES: &[(&str, Property)] = &[
     ("parity", parity::parity),
     ("body", parity::body),
     ("gradient", gradient::gradient),
+    ("second", second::second),
     ("layouts", layouts::layouts),
     ("poison", layouts::poison),
     ("guards", layouts::guards),

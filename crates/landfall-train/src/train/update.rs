@@ -183,7 +183,7 @@ impl Minimiser<'_> {
             let Error::NoPath { name, .. } = e else { return e };
             // The line that made the parameter says more than this one.
             let at = self.parameters.list().iter().find(|p| p.name == name).map(|p| p.at);
-            Error::NoPath { name, at }
+            Error::Unused { name, at }
         })?;
         for (v, (name, _)) in gradients.iter().zip(&wrt) {
             g.name(*v, &format!("gradient of {name}"));
