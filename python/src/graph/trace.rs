@@ -67,8 +67,11 @@ impl Step {
             }
             Self::Dropout { of, rate } => Ok(vec![at.dropout(values[*of], *rate)?]),
             Self::Gradients { of, with_respect_to } => {
-                let named: Vec<(String, Value)> =
-                    with_respect_to.iter().map(|&n| (format!("value {n}"), values[n])).collect();
+                let named = |(i, &n): (usize, &usize)| {
+                    let own = graph.name_of(values[n]).map_or_else(String::new, |name| format!(" ({name})"));
+                    (format!("values[{i}]{own}"), values[n])
+                };
+                let named: Vec<(String, Value)> = with_respect_to.iter().enumerate().map(named).collect();
                 landfall::grad(graph, values[*of], &named)
             }
         }
