@@ -129,8 +129,11 @@ pub(crate) fn raise(py: Python<'_>, error: impl Into<Error>) -> PyErr {
 
 /// The error without its line, which is one of this package: Python's traceback shows the caller's.
 fn without_line(mut error: Error) -> Error {
-    if let Error::Op(op) | Error::Gradient { cause: op, .. } = &mut error {
+    if let Error::Op(op) = &mut error {
         op.at = None;
+    }
+    if let Error::Gradient { cause, .. } = &mut error {
+        cause.at = None;
     }
     if let Error::NoPath { at, .. } | Error::Unused { at, .. } | Error::Loss { at, .. } = &mut error {
         *at = None;

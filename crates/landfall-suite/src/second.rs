@@ -79,10 +79,8 @@ impl Second {
         graph.output("number", number);
         let mut reached = Vec::new();
         for ((name, host), &value) in points.iter().zip(&values) {
-            let found = match host.spec.dtype {
-                DType::F64 => slope(&graph, number, name, value)?,
-                _ => None,
-            };
+            let wide = host.spec.dtype == DType::F64;
+            let found = if wide { slope(&graph, number, name, value)? } else { None };
             if let Some(found) = found {
                 graph.output(&format!("second {name}"), found);
             }
@@ -120,8 +118,11 @@ impl Second {
             size += self.program.read::<f64>(&format!("first{i}"))?.iter().map(|g| g.abs()).sum::<f64>();
         }
         let name = self.points[point].0.clone();
-        let direction =
-            within(&self.points[point].1.data, Random::new(&name, case.sample), case.sample % 2 == 0);
+        let direction = within(
+            &self.points[point].1.data,
+            Random::new(&name, case.sample),
+            case.sample.is_multiple_of(2),
+        );
         let gradient = match self.reached[point] {
             true => self.program.read::<f64>(&format!("second {name}"))?,
             false => vec![0.0; direction.len()],

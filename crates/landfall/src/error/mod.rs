@@ -68,7 +68,7 @@ pub enum Error {
     #[error("parameter {name} is trainable, but no gradient path leads from the loss to it; use it or freeze it{}", At(.at))]
     Unused { name: String, at: Option<&'static Location<'static>> },
     #[error("the gradient with respect to {parameter} runs through {through}: {cause}")]
-    Gradient { parameter: String, through: String, cause: OpError },
+    Gradient { parameter: String, through: String, cause: Box<OpError> },
     #[error("the loss is {spec}; grad needs a floating-point scalar{}", At(.at))]
     Loss { spec: Spec, at: Option<&'static Location<'static>> },
     #[error("state has no entry {name}; it has {known}")]

@@ -65,7 +65,7 @@ fn gradients(
         Stop::Node { value, cause } => {
             let name = wrt.iter().find(|(_, v)| depends(graph, value, *v)).map_or("?", |(n, _)| n);
             let through = graph.inner.borrow().describe(value);
-            Error::Gradient { parameter: name.to_owned(), through, cause }
+            Error::Gradient { parameter: name.to_owned(), through, cause: Box::new(cause) }
         }
     })?;
     let mut found = found.into_iter();
