@@ -9,7 +9,7 @@ use super::options::{AT_LEAST_0, at_least_0};
 use super::ranks::Ranks;
 use super::session::{StepRecord, records};
 use super::shards::{Shards, read_kept, write_kept};
-use super::update::{self, Minimiser, RING};
+use super::update::{self, RING, TrainingStep};
 use super::{Draws, Order, TrainingOptions};
 use crate::nn::{Context, Mode, Parameters};
 use landfall::ops::{self, cursor};
@@ -142,14 +142,14 @@ impl Trainer {
         }
         let steps_per_epoch = data.rows() / options.batch;
         let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch));
-        let minimiser = Minimiser { parameters, optimizer, options: &options, ranks };
+        let training = TrainingStep::new(parameters, optimizer, &options, ranks);
         let mut spec = StateSpec::new();
-        minimiser.add_slabs(&mut spec)?;
-        Minimiser::add_cursors(&mut spec, &[TRAIN_CURSOR])?;
-        Minimiser::add_reports(&mut spec)?;
+        training.add_slabs(&mut spec)?;
+        TrainingStep::add_cursors(&mut spec, &[TRAIN_CURSOR])?;
+        TrainingStep::add_reports(&mut spec)?;
         data.add_slabs(&mut spec)?;
         spec.add_constant(WINDOW_TABLE, DType::I64, &[(WINDOWS.to_owned(), [1, 3].into())])?;
-        Minimiser::add_rates(&mut spec, steps)?;
+        TrainingStep::add_rates(&mut spec, steps)?;
         let mut state = State::new(engine, &Arc::new(spec))?;
 
         let g = Graph::new(state.spec());
@@ -164,7 +164,7 @@ impl Trainer {
         let cx = Context::new(&g, parameters, Mode::Train { cursor: cursors.1 });
         let cx = cx.across(options.statistics(ranks));
         let loss = loss(&cx, &batch)?;
-        let graph = minimiser.step(update::end(cx, cursors, loss, steps_per_epoch)?)?;
+        let graph = training.graph(update::end(cx, cursors, loss, steps_per_epoch)?)?;
         let step = Program::compile(engine, &state, "train", &graph)?;
 
         data.write(&mut state)?;
