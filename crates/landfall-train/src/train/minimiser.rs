@@ -322,7 +322,7 @@ impl<'a> Minimiser<'a> {
         }
         let trainable = self.parameters.trainable();
         let counts = [("parameters", held.parameters.len()), ("moments", held.moments.len())];
-        for (name, count) in counts.into_iter().filter(|(_, count)| *count != trainable.len()) {
+        if let Some((name, count)) = counts.into_iter().find(|(_, count)| *count != trainable.len()) {
             let expected = "as many as there are trainable parameters";
             return Err(self.refused(Rule::Attribute { name, value: count as f64, expected }));
         }
