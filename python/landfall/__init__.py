@@ -3,7 +3,7 @@
 import os as _os
 from typing import Any as _Any
 
-from . import errors, ops
+from . import errors, ops, optim
 from ._landfall import (
     Tensor,
     _forget_engines,
@@ -41,6 +41,7 @@ __all__ = [
     "from_numpy",
     "load",
     "ops",
+    "optim",
     "save",
     "scaled_dot_product_attention",
     "spec",

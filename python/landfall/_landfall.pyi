@@ -311,10 +311,44 @@ class Program:
     def _report(self) -> str: ...
 
 @final
+class Optimizer:
+    @staticmethod
+    def adam(betas: tuple[float, float], eps: float, decoupled: bool) -> Optimizer: ...
+    @staticmethod
+    def sgd(momentum: float, nesterov: bool) -> Optimizer: ...
+    @staticmethod
+    def lion(betas: tuple[float, float]) -> Optimizer: ...
+    @staticmethod
+    def own(function: Callable[[Trace, str, int], list[Value]], moments: int) -> Optimizer: ...
+
+@final
+class Minimiser:
+    def __new__(
+        cls,
+        optimizer: Optimizer,
+        params: list[tuple[str, list[int]]],
+        apart: tuple[list[tuple[str, float, float | None]], list[str]],
+        weight_decay: float,
+        clip: float | None,
+    ) -> Minimiser: ...
+    @property
+    def trainable(self) -> list[str]: ...
+    def minimise(
+        self, loss: Value, lr: Value, cursor: Value, params: list[Value], moments: list[list[Value]]
+    ) -> tuple[Value, Value]: ...
+
+@final
 class Trainer:
     def __new__(
-        cls, trace: Trace, loss: Value, params: dict[str, Any], data: dict[str, Any], options: str, device: str | None
+        cls,
+        trace: Trace,
+        loss: Value,
+        params: dict[str, Any],
+        data: dict[str, Any],
+        how: tuple[str, tuple[list[tuple[str, float, float | None]], list[str]], Optimizer | None],
+        device: str | None,
     ) -> Trainer: ...
+    def schedule(self, rates: list[float]) -> None: ...
     @property
     def steps(self) -> int: ...
     @property
@@ -332,6 +366,7 @@ def save(path: str | PathLike[str], tensors: dict[str, Any]) -> None: ...
 def load(path: str | PathLike[str], device: str | None = None) -> dict[str, Tensor]: ...
 def _compile(trace: Trace, outputs: list[tuple[str, Value]], device: str | None) -> Program: ...
 def _training_options() -> str: ...
+def _rates(schedule: str, lr: float, steps: int, steps_per_epoch: int) -> list[float]: ...
 
 @final
 class Columns:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Container, Iterable, Mapping
+from contextvars import ContextVar
 from itertools import count as counter
 from itertools import islice
 from typing import Any
@@ -155,7 +156,9 @@ class Program:
             unknown = [name for name in targets if name not in names]
             absent = [name for name in names if name not in targets]
             if unknown or absent:
-                wrong = f"out names {unknown[0]!r}, which is no output" if unknown else f"out lacks the output {absent[0]}"
+                wrong = (
+                    f"out names {unknown[0]!r}, which is no output" if unknown else f"out lacks the output {absent[0]}"
+                )
                 raise ArgumentError(f"{wrong}; the program has {', '.join(names)}")
         else:
             listed = list(out) if isinstance(out, (tuple, list)) else [out]
@@ -214,22 +217,65 @@ class Program:
         return f"<landfall.Program ({inputs}) -> ({outputs}) on {self.device}>"
 
 
-def trace(function: Callable, args: tuple, params: Mapping[str, Any]) -> tuple[Trace, Any, list[str], set[str]]:
-    """Calls a function with values: the trace, what it returned, the names of its arguments, the devices of the arrays."""
+class Traced:
+    """A function while it is traced: its calls, and arrays beside its arguments that it reads and writes where they lie."""
+
+    def __init__(self) -> None:
+        self.trace = Trace()
+        #: The arrays, by name.
+        self.arrays: dict[str, Tensor] = {}
+        self._owners: list[object] = []
+
+    def place(self, owner: object, kind: str) -> str:
+        """What the names of an owner's arrays begin with. An owner has its place once."""
+        if any(owner is other for other in self._owners):
+            raise ArgumentError(
+                f"the {kind} took its step in this function already; it takes one for each call of the function"
+            )
+        self._owners.append(owner)
+        return f"{kind}{len(self._owners) - 1}"
+
+    def array(self, name: str, array: Tensor) -> Value:
+        """The value of an array, by a name that no input has."""
+        self.arrays[name] = array
+        return self.trace.input(name, array.dtype, array.shape)
+
+
+#: The function that is being traced.
+_TRACED: ContextVar[Traced | None] = ContextVar("traced", default=None)
+
+
+def traced() -> Traced:
+    """The function that calls this while it is traced."""
+    function = _TRACED.get()
+    if function is None:
+        raise ArgumentError(
+            "an optimizer takes its step in a function that landfall.compile traces; call minimise there"
+        )
+    return function
+
+
+def trace(function: Callable, args: tuple, params: Mapping[str, Any]) -> tuple[Traced, Any, list[str], set[str]]:
+    """Calls a function with values: what was traced, what it returned, the names of its arguments, the devices of the arrays."""
     if not callable(function):
         raise ArgumentError(f"a function comes first, before its arguments; {type(function).__qualname__} is none")
     names = _parameters(function, len(args), params)
-    tracer, devices = Trace(), set()
+    calls, devices = Traced(), set()
 
     def value(name: str, given: Any) -> Value:
         dtype, shape, device = _described(name, given)
         if device is not None:
             devices.add(device)
-        return tracer.input(name, dtype, shape)
+        return calls.trace.input(name, dtype, shape)
 
     values = [value(name, given) for name, given in zip(names, args)]
     keywords = {name: value(name, given) for name, given in params.items()}
-    return tracer, function(*values, **keywords), names, devices
+    before = _TRACED.set(calls)
+    try:
+        returned = function(*values, **keywords)
+    finally:
+        _TRACED.reset(before)
+    return calls, returned, names, devices
 
 
 def device_of(devices: Iterable[str | None], device: str | None) -> str:
@@ -246,17 +292,19 @@ def compile(
     """Compiles a function for arguments of these dtypes and shapes: arrays, or `landfall.spec(shape, dtype)`.
 
     `params` are arrays that the function takes by keyword; the program reads them where they lie, without a copy, and so
-    sees what is written there later. They must lie row-major without gaps.
+    sees what is written there later. They must lie row-major without gaps. An optimizer that takes its step in the function writes
+    them there (`landfall.optim`).
     """
     params = dict(params or {})
-    tracer, returned, names, devices = trace(function, args, params)
+    calls, returned, names, devices = trace(function, args, params)
     outputs, restore = _outputs(returned)
     for name, value in outputs:
         if not isinstance(value, Value):
             raise ArgumentError(
                 f"output {name} is {value!r}; it must be a value that the function computed{_uncalled(value)}"
             )
-    program = _compile(tracer, outputs, device_of(devices, device))
-    if params:
-        program.bind(params, {})
+    program = _compile(calls.trace, outputs, device_of(devices, device))
+    held = {**params, **calls.arrays}
+    if held:
+        program.bind(held, {})
     return Program(program, names, restore)

@@ -23,6 +23,7 @@ from ._landfall import Trainer as _Trainer
 from .errors import ArgumentError
 from .graph import _described, _uncalled, device_of
 from .keywords import to_json, whole
+from .optim import Optimizer, apart, rates_of
 
 __all__ = ["Trainer"]
 
@@ -35,8 +36,9 @@ class Trainer:
     for each sample. The function is called once, with dictionaries of values; it returns a scalar.
 
     The options are those of the program: batch, epochs, max_steps, lr, optimizer ("adam", "adamw", "sgd", "lion"), betas,
-    weight_decay, clip, accumulate, average, dtype, seed, order, schedule. The arrays are copied; nothing that was given is
-    written.
+    weight_decay, clip, accumulate, average, dtype, seed, order, schedule. `optimizer` may be one of `landfall.optim`, which may be your
+    own, and `schedule` a function of the step's number, from 0, that gives its learning rate. `groups` and `freeze` are as those
+    of `landfall.optim.Minimiser`. The arrays are copied; nothing that was given is written.
     """
 
     def __init__(
@@ -45,9 +47,18 @@ class Trainer:
         params: Mapping[str, Any],
         data: Mapping[str, Any],
         *,
+        groups: Mapping[str, Mapping[str, float]] | None = None,
+        freeze: Iterable[str] = (),
         device: str | None = None,
         **options: Any,
     ):
+        optimizer, schedule = options.get("optimizer"), options.get("schedule")
+        own = options.pop("optimizer")._native if isinstance(optimizer, Optimizer) else None
+        if own is not None and "betas" in options:
+            raise ArgumentError("betas are given beside an optimizer of landfall.optim, which has its own")
+        rates = options.pop("schedule") if callable(schedule) else None
+        if rates is not None and "lr" in options:
+            raise ArgumentError("lr is given beside a schedule that is a function; its result is the learning rate")
         merged = json.loads(_training_options())
         unknown = sorted(set(options) - set(merged))
         if unknown:
@@ -55,7 +66,9 @@ class Trainer:
         betas = options.get("betas")
         if isinstance(betas, (tuple, list)):
             if len(betas) != 2:
-                raise ArgumentError(f"betas are {betas!r}; there are two, the decay rates of the first and the second moment")
+                raise ArgumentError(
+                    f"betas are {betas!r}; there are two, the decay rates of the first and the second moment"
+                )
             options["betas"] = {"first": betas[0], "second": betas[1]}
         merged.update(options)
         for name in ("batch", "accumulate", "epochs", "max_steps"):
@@ -101,8 +114,15 @@ class Trainer:
                 f"the loss is {scalar!r}; it must be a value without axes, such as a mean{_uncalled(scalar)}"
             )
         self._trainer = _Trainer(
-            tracer, scalar, dict(params), dict(data), to_json(merged), device_of(devices, device)
+            tracer,
+            scalar,
+            dict(params),
+            dict(data),
+            (to_json(merged), apart(groups, freeze), own),
+            device_of(devices, device),
         )
+        if rates is not None:
+            self._trainer.schedule(rates_of(rates, self.steps))
 
     @property
     def steps(self) -> int:
@@ -148,7 +168,9 @@ class Trainer:
         A step whose loss or gradient is not finite raises `NonFiniteError`, which names the first such value."""
         whole("every", every)
         if (data is None) != (steps is None):
-            raise ArgumentError("data and steps belong together: the iterable of samples, and the steps on each item of it")
+            raise ArgumentError(
+                "data and steps belong together: the iterable of samples, and the steps on each item of it"
+            )
         if data is None or steps is None:
             return self._run(self.steps, report, every)
         whole("steps", steps)

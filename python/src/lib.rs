@@ -37,6 +37,8 @@ mod _landfall {
     #[pymodule_export]
     use crate::graph::files::{load, save};
     #[pymodule_export]
+    use crate::graph::optimizer::{_rates, PyMinimiser, PyOptimizer};
+    #[pymodule_export]
     use crate::graph::program::{_compile, Compiled, Trace};
     #[pymodule_export]
     use crate::graph::train::{_training_options, PyTrainer};

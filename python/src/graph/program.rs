@@ -95,7 +95,11 @@ pub(crate) fn _compile(
     let steps = tracer.steps();
     let inputs = steps.iter().filter_map(|step| match step {
         Step::Input { name, spec } => Some((name.clone(), *spec)),
-        Step::Op { .. } | Step::Method { .. } | Step::Dropout { .. } | Step::Gradients { .. } => None,
+        Step::Op { .. }
+        | Step::Method { .. }
+        | Step::Dropout { .. }
+        | Step::Gradients { .. }
+        | Step::Minimise { .. } => None,
     });
     let inputs: Vec<(String, Spec)> = inputs.collect();
     let mut named = Vec::new();

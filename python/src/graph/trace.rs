@@ -1,7 +1,9 @@
 //! A function's calls on values, recorded so that they can be made again on another graph.
 
+use super::minimisation::Minimisation;
 use landfall::ops::{AttributeValue, Tested, method};
 use landfall::{Error, Graph, Shape, Spec, StateSpec, Value};
+use landfall_train::train::Held;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +20,15 @@ pub(crate) enum Step {
     Dropout { of: usize, rate: f64 },
     /// The gradients of a scalar.
     Gradients { of: usize, with_respect_to: Vec<usize> },
+    /// An update of parameters.
+    Minimise {
+        of: Arc<Minimisation>,
+        loss: usize,
+        lr: usize,
+        cursor: usize,
+        parameters: Vec<usize>,
+        moments: Vec<Vec<usize>>,
+    },
 }
 
 impl Step {
@@ -29,6 +40,10 @@ impl Step {
             Self::Method { args, .. } => args.iter().copied().flatten().collect(),
             Self::Dropout { of, .. } => vec![*of],
             Self::Gradients { of, with_respect_to } => with_respect_to.iter().copied().chain([*of]).collect(),
+            Self::Minimise { loss, lr, cursor, parameters, moments, .. } => {
+                let held = parameters.iter().chain(moments.iter().flatten());
+                [*loss, *lr, *cursor].into_iter().chain(held.copied()).collect()
+            }
         }
     }
 }
@@ -70,6 +85,14 @@ impl Step {
                 let named: Vec<(String, Value)> =
                     with_respect_to.iter().map(|&n| (format!("value {n}"), values[n])).collect();
                 landfall::grad(graph, values[*of], &named)
+            }
+            Self::Minimise { of, loss, lr, cursor, parameters, moments } => {
+                let held = Held {
+                    parameters: all(parameters),
+                    moments: moments.iter().map(|of| all(of)).collect(),
+                    cursor: values[*cursor],
+                };
+                of.append(graph, values[*loss], values[*lr], &held)
             }
         }
     }

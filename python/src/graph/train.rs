@@ -1,7 +1,8 @@
 //! `landfall.Trainer`: trains a loss that is written as a function.
 
+use super::optimizer::{Apart, ApartGiven, PyOptimizer};
 use super::program::Trace;
-use super::trace::{Site, Step, replay};
+use super::trace::{Site, replay};
 use super::value::Value;
 use crate::engines;
 use crate::error::{Class, Raise};
@@ -137,11 +138,12 @@ impl PyTrainer {
         loss: &Bound<'_, Value>,
         params: &Bound<'_, PyDict>,
         data: &Bound<'_, PyDict>,
-        options: &str,
+        how: (String, ApartGiven, Option<Bound<'_, PyOptimizer>>),
         device: Option<&str>,
     ) -> PyResult<Self> {
         let engine = engines::on(py, engines::device(py, device)?)?;
-        let options = named_options(py, options)?;
+        let (options, apart, optimizer) = how;
+        let options = named_options(py, &options)?;
         let steps = trace.get().tracer.steps();
         let loss = loss.get();
         if !Arc::ptr_eq(&loss.tracer, &trace.get().tracer) {
@@ -163,7 +165,27 @@ impl PyTrainer {
         }
         let arrays = samples(py, data)?;
         let names = given.iter().map(|(name, _)| name.clone()).collect();
-        let trainer = py.detach(|| trainer(engine, &steps, number, &given, &arrays, options)).raised(py)?;
+        let mut parameters = Parameters::new();
+        let add = |(name, values): &(String, HostTensor)| {
+            (name.clone(), parameters.add(name, values.spec.shape, Init::Constant(0.0)))
+        };
+        let ids: BTreeMap<String, ParameterId> = given.iter().map(add).collect();
+        Apart::from(apart).tell(py, &mut parameters)?;
+        let named = options.optimizer.of(&options);
+        let own = optimizer.as_ref().map(Bound::get);
+        let of = own.map_or(&named, |own| &own.optimizer);
+        let made = py.detach(|| {
+            let mut trainer =
+                Trainer::with_optimizer(engine, &parameters, &arrays, options, of.as_ref(), |cx, batch| {
+                    Ok(replay(&steps, &Training { cx, batch, parameters: &ids })?[number])
+                })?;
+            given.iter().try_for_each(|(name, values)| trainer.state.write_host(name, values))?;
+            Ok(trainer)
+        });
+        let trainer = match own {
+            Some(own) => own.raised(py, made)?,
+            None => made.raised(py)?,
+        };
         let steps = trainer.steps();
         Ok(Self { trainer: Mutex::new(trainer), engine, generation: engines::generation(), names, steps })
     }
@@ -172,6 +194,11 @@ impl PyTrainer {
     #[getter]
     fn steps(&self) -> usize {
         self.steps
+    }
+
+    /// Sets the learning rate of each step.
+    fn schedule(&self, py: Python<'_>, rates: Vec<f64>) -> PyResult<()> {
+        self.with(py, |trainer| trainer.schedule(|step| rates.get(step).copied().unwrap_or(f64::NAN)))
     }
 
     /// Steps done.
@@ -289,26 +316,4 @@ impl PyTrainer {
         }
         py.detach(|| work(&mut self.trainer.lock().unwrap_or_else(PoisonError::into_inner))).raised(py)
     }
-}
-
-/// The trainer of recorded calls.
-fn trainer(
-    engine: &Engine,
-    steps: &[Step],
-    loss: usize,
-    given: &[(String, HostTensor)],
-    data: &Arrays,
-    options: TrainingOptions,
-) -> Result<Trainer, Error> {
-    let mut parameters = Parameters::new();
-    let ids: BTreeMap<String, ParameterId> = given
-        .iter()
-        .map(|(name, values)| (name.clone(), parameters.add(name, values.spec.shape, Init::Constant(0.0))))
-        .collect();
-    let mut trainer = Trainer::new(engine, &parameters, data, options, |cx, batch| {
-        let values = replay(steps, &Training { cx, batch, parameters: &ids })?;
-        Ok(values[loss])
-    })?;
-    given.iter().try_for_each(|(name, values)| trainer.state.write_host(name, values))?;
-    Ok(trainer)
 }
