@@ -1,7 +1,8 @@
-//! Traced functions: `trace` records their calls, `value` is what they compute with, `method` has its methods by name, `beside` the numbers
-//! beside values, `program` runs them, `train` trains them; `files`
+//! Traced functions: `trace` records their calls, `value` is what they compute with, `axes` its axes, `method` its methods by name, `beside`
+//! the numbers and arrays beside values, `program` runs them, `train` trains them; `files`
 //! keeps what they learned.
 
+pub(crate) mod axes;
 pub(crate) mod beside;
 pub(crate) mod files;
 pub(crate) mod method;

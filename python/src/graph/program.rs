@@ -1,6 +1,6 @@
 //! `landfall.compile`: a traced function as a program whose memory is planned before it runs.
 
-use super::trace::{Step, Tracer, replay};
+use super::trace::{Line, Site, Step, Tracer, replay};
 use super::value::Value;
 use crate::device::Imported;
 use crate::error::{Class, Raise};
@@ -8,7 +8,8 @@ use crate::operand;
 use crate::tensor::Tensor;
 use crate::{dtype, engines};
 use landfall::{
-    Binding, DeviceKind, Engine, Error, ForeignStream, Graph, Program, Spec, State, StateSpec, View,
+    Binding, DeviceKind, Engine, Error, ForeignStream, Graph, HostTensor, Program, Spec, State, StateSpec,
+    Value as Node, View,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -44,9 +45,32 @@ pub(crate) struct Compiled {
     ready: Mutex<Ready>,
     engine: &'static Engine,
     generation: u64,
+    function: Function,
     /// Names and specs, in order.
     inputs: Vec<(String, Spec)>,
     outputs: Vec<(String, Spec)>,
+}
+
+/// What was traced.
+struct Function {
+    steps: Vec<Step>,
+    /// The numbers of the values that are outputs, by name.
+    outputs: Vec<(String, usize)>,
+    /// The line of the user's that made each value.
+    lines: Vec<Option<Line>>,
+}
+
+/// The graph of a program. Arrays with their numbers are read-only entries of its state.
+struct Compiling(Graph);
+
+impl Site for Compiling {
+    fn graph(&self) -> &Graph {
+        &self.0
+    }
+
+    fn constant(&self, name: &str, _: &HostTensor) -> Result<Node, Error> {
+        self.0.entry(name)
+    }
 }
 
 struct Ready {
@@ -95,7 +119,11 @@ pub(crate) fn _compile(
     let steps = tracer.steps();
     let inputs = steps.iter().filter_map(|step| match step {
         Step::Input { name, spec } => Some((name.clone(), *spec)),
-        Step::Op { .. } | Step::Method { .. } | Step::Dropout { .. } | Step::Gradients { .. } => None,
+        Step::Constant { .. }
+        | Step::Op { .. }
+        | Step::Method { .. }
+        | Step::Dropout { .. }
+        | Step::Gradients { .. } => None,
     });
     let inputs: Vec<(String, Spec)> = inputs.collect();
     let mut named = Vec::new();
@@ -109,38 +137,60 @@ pub(crate) fn _compile(
         named.push((name.clone(), value.number));
     }
     let outputs = outputs.iter().map(|(name, value)| (name.clone(), value.get().spec())).collect();
+    let function = Function { steps, outputs: named, lines: tracer.lines() };
     let ready = py.detach(|| {
-        let first = ready(engine, &steps, &named, &[])?;
+        let first = function.ready(engine, &[], |_, _| ())?;
         // An output that lies in other memory, such as a part of an input, is copied to memory of its own.
-        let parts = named
+        let parts = function
+            .outputs
             .iter()
             .map(|(name, _)| name)
             .filter(|name| first.program.view(Binding::Output(name)).is_err());
         let parts: Vec<&String> = parts.collect();
-        if parts.is_empty() { Ok(first) } else { ready(engine, &steps, &named, &parts) }
+        if parts.is_empty() { Ok(first) } else { function.ready(engine, &parts, |_, _| ()) }
     });
     let ready = Mutex::new(ready.raised(py)?);
-    Ok(Compiled { ready, engine, generation: engines::generation(), inputs, outputs })
+    Ok(Compiled { ready, engine, generation: engines::generation(), function, inputs, outputs })
 }
 
-/// Compiles recorded calls with these outputs, of which some are copied.
-fn ready(
-    engine: &Engine,
-    steps: &[Step],
-    outputs: &[(String, usize)],
-    copied: &[&String],
-) -> Result<Ready, Error> {
-    let spec = Arc::new(StateSpec::new());
-    let graph = Graph::new(&spec);
-    let values = replay(steps, &graph)?;
-    for (name, number) in outputs {
-        let value = values[*number];
-        let copy = copied.contains(&name);
-        graph.output(name, if copy { graph.op1(landfall::ops::Copy, &[value])? } else { value });
+impl Function {
+    /// Compiles the calls with their outputs, of which some are copied; `named` sees the graph and its values.
+    fn ready(
+        &self,
+        engine: &Engine,
+        copied: &[&String],
+        named: impl FnOnce(&Graph, &[Node]),
+    ) -> Result<Ready, Error> {
+        let mut spec = StateSpec::new();
+        let constants = || {
+            self.steps.iter().filter_map(|step| {
+                if let Step::Constant { name, value } = step { Some((name, value)) } else { None }
+            })
+        };
+        for (name, value) in constants() {
+            spec.add_constant(
+                &format!("memory of {name}"),
+                value.spec.dtype,
+                &[(name.clone(), value.spec.shape)],
+            )?;
+        }
+        let spec = Arc::new(spec);
+        let compiling = Compiling(Graph::new(&spec));
+        let values = replay(&self.steps, &compiling)?;
+        let Compiling(graph) = compiling;
+        named(&graph, &values);
+        for (name, number) in &self.outputs {
+            let value = values[*number];
+            let copy = copied.contains(&name);
+            graph.output(name, if copy { graph.op1(landfall::ops::Copy, &[value])? } else { value });
+        }
+        let mut state = State::new(engine, &spec)?;
+        for (name, value) in constants() {
+            state.write_host(name, value)?;
+        }
+        let program = Program::compile(engine, &state, "function", &graph)?;
+        Ok(Ready { program, state, bound: BTreeMap::new(), away: BTreeSet::new() })
     }
-    let state = State::new(engine, &spec)?;
-    let program = Program::compile(engine, &state, "function", &graph)?;
-    Ok(Ready { program, state, bound: BTreeMap::new(), away: BTreeSet::new() })
 }
 
 impl Compiled {
@@ -252,6 +302,44 @@ impl Compiled {
         })
     }
 
+    /// Searches the values of a run on these inputs, or on what is bound or was written, for the first that is not finite: the error
+    /// names its line.
+    fn find_non_finite(&self, py: Python<'_>, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
+        let inputs = self.imported(arrays)?;
+        let stream = inputs.values().find_map(|array| array.stream);
+        let lines: Vec<Option<String>> =
+            self.function.lines.iter().map(|line| line.as_ref().map(|line| line.text(py))).collect();
+        self.with(py, stream, |ready| {
+            ready.place(self.engine, &inputs)?;
+            for (name, array) in &inputs {
+                ready.program.write_view(name, &array.view)?;
+            }
+            // It refuses inputs that were never written.
+            ready.program.run(&mut ready.state)?;
+            // Without fusion each value that a line made lies in memory of its own.
+            let copied: Vec<&String> = self.function.outputs.iter().map(|(name, _)| name).collect();
+            let mut single =
+                self.function.ready(&self.engine.with_fusion(false), &copied, |graph, values| {
+                    for (&value, line) in values.iter().zip(&lines) {
+                        if let Some(line) = line {
+                            graph.name(value, line);
+                        }
+                    }
+                })?;
+            for (name, spec) in &self.inputs {
+                let view = match ready.bound.get(name).filter(|_| !ready.away.contains(name)) {
+                    Some(bound) => bound.clone(),
+                    None => ready.program.view(Binding::Input(name))?,
+                };
+                if spec.dtype.is_float() {
+                    finite(name, &view)?;
+                }
+                single.program.write_view(name, &view)?;
+            }
+            single.program.find_non_finite(&mut single.state)
+        })
+    }
+
     /// Places inputs and outputs in the memory of these arrays: runs then read and write it in place. The arrays must lie
     /// row-major without gaps, and are kept alive. It records the program anew.
     fn bind(&self, py: Python<'_>, inputs: &Bound<'_, PyDict>, outputs: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -286,6 +374,17 @@ impl Compiled {
             "a program is memory of a device and code for it, and is not pickled; pickle its function and params, and compile \
              them again",
         ))
+    }
+}
+
+/// That all numbers of an input are finite.
+fn finite(name: &str, view: &View) -> Result<(), Error> {
+    let values = view.read_host()?;
+    match values.data.iter().enumerate().find(|(_, value)| !value.is_finite()) {
+        None => Ok(()),
+        Some((element, &value)) => {
+            Err(Error::NonFinite { name: format!("the input {name}"), op: "the call", element, value })
+        }
     }
 }
 

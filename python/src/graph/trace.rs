@@ -1,7 +1,8 @@
 //! A function's calls on values, recorded so that they can be made again on another graph.
 
 use landfall::ops::{AttributeValue, Tested, method};
-use landfall::{Error, Graph, Shape, Spec, StateSpec, Value};
+use landfall::{Error, Graph, HostTensor, Shape, Spec, StateSpec, Value, grad};
+use pyo3::prelude::*;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,25 +11,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) enum Step {
     /// A value from outside.
     Input { name: String, spec: Spec },
+    /// An array with its numbers, under a name of its own.
+    Constant { name: String, value: Arc<HostTensor> },
     /// An op of the table.
     Op { op: Arc<dyn Tested>, args: Vec<usize> },
     /// A method of a graph.
     Method { name: &'static str, args: Vec<Option<usize>>, given: Vec<(&'static str, AttributeValue)> },
     /// Elements set to zero at random while training.
     Dropout { of: usize, rate: f64 },
-    /// The gradients of a scalar.
-    Gradients { of: usize, with_respect_to: Vec<usize> },
+    /// The gradients of a scalar; zeros of values that it does not depend on, or an error.
+    Gradients { of: usize, with_respect_to: Vec<usize>, allow_unused: bool },
 }
 
 impl Step {
     /// The numbers of the values that it takes.
     fn args(&self) -> Vec<usize> {
         match self {
-            Self::Input { .. } => Vec::new(),
+            Self::Input { .. } | Self::Constant { .. } => Vec::new(),
             Self::Op { args, .. } => args.clone(),
             Self::Method { args, .. } => args.iter().copied().flatten().collect(),
             Self::Dropout { of, .. } => vec![*of],
-            Self::Gradients { of, with_respect_to } => with_respect_to.iter().copied().chain([*of]).collect(),
+            Self::Gradients { of, with_respect_to, .. } => {
+                with_respect_to.iter().copied().chain([*of]).collect()
+            }
         }
     }
 }
@@ -41,6 +46,14 @@ pub(crate) trait Site {
     fn input(&self, name: &str, spec: Spec) -> Result<Value, Error> {
         Ok(self.graph().input(name, spec.dtype, spec.shape))
     }
+    /// An array with its numbers. Where there is no place for it, it has to come as an input.
+    fn constant(&self, name: &str, value: &HostTensor) -> Result<Value, Error> {
+        let why = format!(
+            "{} is an array that the function has beside its values, which has no place here; give it as data or as a parameter",
+            value.spec
+        );
+        Err(Error::Binding { name: name.to_owned(), why })
+    }
     /// Dropout, which a forward pass alone leaves out.
     fn dropout(&self, of: Value, _rate: f64) -> Result<Value, Error> {
         Ok(of)
@@ -51,6 +64,11 @@ impl Site for Graph {
     fn graph(&self) -> &Graph {
         self
     }
+
+    /// Only dtype and shape count while a function is traced.
+    fn constant(&self, name: &str, value: &HostTensor) -> Result<Value, Error> {
+        Ok(self.input(name, value.spec.dtype, value.spec.shape))
+    }
 }
 
 impl Step {
@@ -60,17 +78,77 @@ impl Step {
         let all = |args: &[usize]| args.iter().map(|&arg| values[arg]).collect::<Vec<Value>>();
         match self {
             Self::Input { name, spec } => Ok(vec![at.input(name, *spec)?]),
+            Self::Constant { name, value } => Ok(vec![at.constant(name, value)?]),
             Self::Op { op, args } => graph.op_dyn(Arc::clone(op) as _, &all(args)),
             Self::Method { name, args, given } => {
                 let args: Vec<Option<Value>> = args.iter().map(|arg| arg.map(|arg| values[arg])).collect();
                 method(graph, name, &args, given)
             }
             Self::Dropout { of, rate } => Ok(vec![at.dropout(values[*of], *rate)?]),
-            Self::Gradients { of, with_respect_to } => {
-                let named: Vec<(String, Value)> =
-                    with_respect_to.iter().map(|&n| (format!("value {n}"), values[n])).collect();
-                landfall::grad(graph, values[*of], &named)
+            Self::Gradients { of, with_respect_to, allow_unused } => {
+                let named =
+                    with_respect_to.iter().map(|&n| (format!("value {n}"), values[n])).collect::<Vec<_>>();
+                if *allow_unused {
+                    gradients_or_zeros(graph, values[*of], named)
+                } else {
+                    grad(graph, values[*of], &named)
+                }
             }
+        }
+    }
+}
+
+/// The gradients of a scalar, zeros of values that it does not depend on.
+fn gradients_or_zeros(graph: &Graph, of: Value, named: Vec<(String, Value)>) -> Result<Vec<Value>, Error> {
+    let mut used = named.clone();
+    let found = loop {
+        match grad(graph, of, &used) {
+            Err(Error::NoPath { name, .. }) => used.retain(|(own, _)| *own != name),
+            found => break found?,
+        }
+    };
+    let one = |(name, value): &(String, Value)| match used.iter().position(|(own, _)| own == name) {
+        Some(place) => Ok(found[place]),
+        None => graph.fill(graph.spec(*value).dtype, graph.shape(*value), 0.0),
+    };
+    named.iter().map(one).collect()
+}
+
+/// A line of the user's program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    file: String,
+    number: usize,
+}
+
+impl Line {
+    /// The line outside of this package that runs now.
+    fn current() -> Option<Self> {
+        Python::attach(|py| {
+            let mut frame = py.import("sys").ok()?.call_method1("_getframe", (0,)).ok()?;
+            loop {
+                let module = frame.getattr("f_globals").ok()?.get_item("__name__").ok();
+                let module = module.and_then(|name| name.extract::<String>().ok()).unwrap_or_default();
+                if module != "landfall" && !module.starts_with("landfall.") {
+                    break;
+                }
+                frame = frame.getattr("f_back").ok().filter(|back| !back.is_none())?;
+            }
+            let file = frame.getattr("f_code").ok()?.getattr("co_filename").ok()?.extract().ok()?;
+            Some(Self { file, number: frame.getattr("f_lineno").ok()?.extract().ok()? })
+        })
+    }
+
+    /// Its place and, where the file can be read, its text.
+    pub(crate) fn text(&self, py: Python<'_>) -> String {
+        let Self { file, number } = self;
+        let source = py
+            .import("linecache")
+            .and_then(|lines| lines.call_method1("getline", (file, *number))?.extract::<String>())
+            .unwrap_or_default();
+        match source.trim() {
+            "" => format!("{file}:{number}"),
+            source => format!("{file}:{number}: `{source}`"),
         }
     }
 }
@@ -85,12 +163,19 @@ struct Tracing {
     graph: Graph,
     steps: Vec<Step>,
     values: Vec<Value>,
+    /// The line that made each value.
+    lines: Vec<Option<Line>>,
 }
 
 impl Tracer {
     pub(crate) fn new() -> Arc<Self> {
         let graph = Graph::new(&Arc::new(StateSpec::new()));
-        Arc::new(Self(Mutex::new(Tracing { graph, steps: Vec::new(), values: Vec::new() })))
+        Arc::new(Self(Mutex::new(Tracing {
+            graph,
+            steps: Vec::new(),
+            values: Vec::new(),
+            lines: Vec::new(),
+        })))
     }
 
     fn tracing(&self) -> MutexGuard<'_, Tracing> {
@@ -99,12 +184,22 @@ impl Tracer {
 
     /// Makes a call and records it; the numbers of its values.
     pub(crate) fn add(&self, step: Step) -> Result<Range<usize>, Error> {
+        // Before the lock: it asks the interpreter, which may let another thread run.
+        let line = Line::current();
         let mut tracing = self.tracing();
         let values = distinct(&step, &tracing.graph, &tracing.values)?;
         let first = tracing.values.len();
         tracing.values.extend(values);
+        let count = tracing.values.len();
+        tracing.lines.resize(count, line);
         tracing.steps.push(step);
         Ok(first..tracing.values.len())
+    }
+
+    /// An array as a value.
+    pub(crate) fn constant(&self, value: HostTensor) -> Result<usize, Error> {
+        let name = format!("constant {}", self.tracing().values.len());
+        Ok(self.add(Step::Constant { name, value: Arc::new(value) })?.start)
     }
 
     /// Replaces values of a pointwise op's arguments by ones of their common shape.
@@ -125,6 +220,11 @@ impl Tracer {
     pub(crate) fn spec(&self, value: usize) -> Spec {
         let tracing = self.tracing();
         tracing.graph.spec(tracing.values[value])
+    }
+
+    /// The line that made each value, by number.
+    pub(crate) fn lines(&self) -> Vec<Option<Line>> {
+        self.tracing().lines.clone()
     }
 
     /// The recorded calls.
