@@ -3,7 +3,7 @@
 import os as _os
 from typing import Any as _Any
 
-from . import errors, ops
+from . import errors, nested, ops
 from ._landfall import (
     Tensor,
     _forget_engines,
@@ -20,14 +20,17 @@ from ._landfall import (
 from .attention import scaled_dot_product_attention
 from .errors import *  # noqa: F403
 from .forecaster import Forecaster
+from .functions import Buckets, Function, jit
 from .graph import Program, Spec, Value, compile, spec
 from .notices import BaselineWarning, DataWarning
 from .train import Trainer
 
 __all__ = [
     "BaselineWarning",
+    "Buckets",
     "DataWarning",
     "Forecaster",
+    "Function",
     "Program",
     "Spec",
     "Tensor",
@@ -39,7 +42,9 @@ __all__ = [
     "errors",
     "from_dlpack",
     "from_numpy",
+    "jit",
     "load",
+    "nested",
     "ops",
     "save",
     "scaled_dot_product_attention",
