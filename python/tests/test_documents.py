@@ -42,6 +42,11 @@ def test_the_library(tmp_path, monkeypatch):
             continue
         if block.startswith("def predict"):
             names |= {"x": draw(8, 16), "y": draw(8, 4), "weight": draw(16, 4), "bias": draw(4)}
+        elif block.startswith("def network"):
+            names |= {"x": draw(8, 16), "w0": draw(16, 16), "b0": draw(16), "w1": draw(16, 16), "b1": draw(16)}
+        elif block.startswith("buckets"):
+            names |= {"tokens": draw(2, 50, 16), "mask": np.ones((2, 50), dtype=bool)}
+            names["model"] = lambda tokens, mask, layers: (tokens @ layers[0]["weight"]).sum(axes=-1).where(mask, 0)
         elif block.startswith("def loss"):
             names |= {"x": draw(64, 16), "y": draw(64, 4), "w": draw(16, 4), "b": draw(4)}
         elif block.startswith("def stream"):
