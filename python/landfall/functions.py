@@ -145,7 +145,7 @@ class Function:
         self._devices = {_described(name, array)[2] for name, array in self._parameters.arrays.items()}
         self._device = device
         self._buckets = (buckets,) if isinstance(buckets, Buckets) else tuple(buckets)
-        self._names = _positional(function, self._parameters.keywords(dict.fromkeys(self._parameters.arrays)))
+        self._names = _positional(function, self._parameters.names)
         self._programs, self._shapes = _Kept(limit), _Kept(limit and 16 * limit)
 
     @property
@@ -204,8 +204,7 @@ class Function:
         args, named = self._in_place(args, named)
         if not self._buckets:
             return self.program(*args, **named)(*args, out=out, **named, **instead)
-        skipped = {**self._parameters.keywords(dict.fromkeys(self._parameters.arrays)), **named}
-        names = _parameters(self.function, len(args), skipped)
+        names = _parameters(self.function, len(args), self._parameters.names | named.keys())
         padded = {**dict(zip(names, args)), **named}
         for buckets in self._buckets:
             padded = buckets.pad(padded)
@@ -225,7 +224,7 @@ class Function:
         return f"<landfall.Function {name} with {len(self.programs)} programs>"
 
 
-def _positional(function: Callable, skipped: Mapping[str, Any]) -> list[str]:
+def _positional(function: Callable, skipped: set[str]) -> list[str]:
     """The names of the parameters that may be given by position and by name."""
     try:
         parameters = inspect.signature(function).parameters.values()

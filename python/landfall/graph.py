@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from itertools import count as counter
 from itertools import islice
 from typing import Any
@@ -58,7 +58,7 @@ def _free(start: str, count: int, taken: Container[str]) -> list[str]:
     return list(islice((name for i in counter() if (name := f"{start}{i}") not in taken), max(count, 0)))
 
 
-def _parameters(function: Callable, count: int, skipped: Mapping[str, Any]) -> list[str]:
+def _parameters(function: Callable, count: int, skipped: Collection[str]) -> list[str]:
     """The names of the first `count` parameters of a function that are not among `skipped`."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -248,8 +248,7 @@ def trace(
     """Calls a function with values: the trace, what it returned, the names of its arguments, the devices of the arrays."""
     if not callable(function):
         raise ArgumentError(f"a function comes first, before its arguments; {type(function).__qualname__} is none")
-    keywords = {**parameters.keywords(dict.fromkeys(parameters.arrays)), **named}
-    names = _parameters(function, len(args), keywords)
+    names = _parameters(function, len(args), parameters.names | named.keys())
     tracer, devices = Trace(), set()
 
     def value(name: str, given: Any) -> Value:

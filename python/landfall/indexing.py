@@ -104,7 +104,9 @@ def _indices(x: Any, axis: int, given: Any) -> Any:
             raise _mask(given.shape)
         if given.dtype not in ("int64", "int32", "uint8"):
             raise ArgumentError(f"an index of axis {axis} is an array of {given.dtype}; it must be of integers")
-        whole = given if given.dtype == "int64" else ops.cast(given, dtype="int64")
+        whole: Any = given
+        if given.dtype != "int64":
+            whole = ops.cast(whole, dtype="int64")
         return ops.where(whole < 0, whole + size, whole)
     try:
         array = np.asarray(given)

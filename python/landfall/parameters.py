@@ -33,6 +33,11 @@ class Parameters:
             else:
                 self.tied[name] = first
 
+    @property
+    def names(self) -> set[str]:
+        """The keywords by which the function takes them."""
+        return set(self._nested)
+
     def keywords(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """What the function takes, with values in place of arrays: of an array of two names the same value under both."""
         named = {**values, **{name: values[first] for name, first in self.tied.items()}}
