@@ -142,7 +142,7 @@ class Function:
             raise ArgumentError(f"limit is {limit!r}; it must be a number of programs from 1, or None")
         self.function = function
         self._parameters = Parameters(params)
-        self._devices = {_described(name, array)[2] for name, array in self._parameters.arrays.items()}
+        self._devices = _specs((), self._parameters.arrays)[1]
         self._device = device
         self._buckets = (buckets,) if isinstance(buckets, Buckets) else tuple(buckets)
         self._names = _positional(function, self._parameters.names)
@@ -165,9 +165,8 @@ class Function:
     def program(self, /, *args: Any, **named: Any) -> Program:
         """The program for arguments of these dtypes and shapes, arrays or `landfall.spec(shape, dtype)`: compiled, if it is not yet."""
         args, named = self._in_place(args, named)
-        described = [_described(name, given) for name, given in (*_enumerated(args), *named.items())]
-        device = device_of({of for _, _, of in described} | self._devices, self._device)
-        return self.compiled(_specs(args, named), device)
+        specs, devices = _specs(args, named)
+        return self.compiled(specs, device_of(devices | self._devices, self._device))
 
     def compiled(self, specs: Specs, device: str) -> Program:
         """The program for dtypes and shapes, on a device."""
@@ -211,7 +210,7 @@ class Function:
         longer = tuple(padded[name] for name in names)
         program = self.program(*longer, **{name: padded[name] for name in named})
         found = program._results({**padded, **instead}, None)
-        shapes = [shape for _, shape in self.results(_specs(args, named))]
+        shapes = [shape for _, shape in self.results(_specs(args, named)[0])]
         cut = [_cut(result, shape) for result, shape in zip(found, shapes)]
         if out is None:
             return program._restore(cut)
@@ -233,25 +232,23 @@ def _positional(function: Callable, skipped: set[str]) -> list[str]:
     return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in skipped]
 
 
-def _enumerated(args: Iterable[Any]) -> list[tuple[str, Any]]:
-    """Arguments by position with what errors call them."""
-    return [(f"argument {place}", given) for place, given in enumerate(args)]
-
-
-def _spec(name: str, given: Any) -> tuple[str, tuple[int, ...]]:
+def _spec(name: str, given: Any, devices: set[str]) -> tuple[str, tuple[int, ...]]:
+    """Dtype and shape of an argument, whose device joins the others."""
     dtype, shape, device = _described(name, given)
     if device is None:
         # A spec has the dtype as it was given.
         dtype = Trace().input(name, dtype, shape).dtype
+    else:
+        devices.add(device)
     return dtype, tuple(shape)
 
 
-def _specs(args: Iterable[Any], named: Mapping[str, Any]) -> Specs:
-    """Dtype and shape of each argument."""
-    return (
-        tuple(_spec(name, given) for name, given in _enumerated(args)),
-        tuple((name, *_spec(name, given)) for name, given in sorted(named.items())),
-    )
+def _specs(args: Iterable[Any], named: Mapping[str, Any]) -> tuple[Specs, set[str]]:
+    """Dtype and shape of each argument, and the devices of arrays."""
+    devices: set[str] = set()
+    by_place = tuple(_spec(f"argument {place}", given, devices) for place, given in enumerate(args))
+    by_name = tuple((name, *_spec(name, given, devices)) for name, given in sorted(named.items()))
+    return (by_place, by_name), devices
 
 
 def _given(specs: Specs) -> tuple[tuple[Spec, ...], dict[str, Spec]]:
