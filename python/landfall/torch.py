@@ -94,7 +94,7 @@ def op(name: str, function: Callable, *example: torch.Tensor, limit: int | None 
     which are of a float dtype and get gradients, is taken from them; shapes may differ from call to call, and `limit` programs, one for each,
     are kept, and those that a CUDA graph has captured.
 
-    Results may be of several dtypes. Gradients are those of the results of a float dtype; the others are marked as not differentiable. An
+    Results may be of several dtypes. Gradients are those of the results of a float dtype; the others are not differentiable. An
     argument of a float dtype that no such result depends on has a gradient of zeros, one of integers or truth values has none."""
     if not example:
         raise ArgumentError(f"{name}: give an example of each argument, such as op({name!r}, function, x)")
@@ -121,7 +121,6 @@ def op(name: str, function: Callable, *example: torch.Tensor, limit: int | None 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.save_for_backward(*inputs)
         results = output if isinstance(output, tuple) else (output,)
-        ctx.mark_non_differentiable(*(r for i, r in enumerate(results) if i not in floats))
         ctx.results = [(tuple(results[i].shape), results[i].dtype, results[i].device) for i in floats]
 
     def backward(ctx: Any, *cotangents: Any) -> Any:
