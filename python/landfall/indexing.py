@@ -19,8 +19,13 @@ from .errors import ArgumentError, IndexOutOfRangeError
 __all__ = ["index"]
 
 
+def _is_integer(item: Any) -> bool:
+    return hasattr(item, "__index__") and not hasattr(item, "__dlpack__")
+
+
 def _is_array(item: Any) -> bool:
-    return isinstance(item, (Value, list, tuple)) or hasattr(item, "__dlpack__")
+    """Whether it is none of what names one element or a slice: an array of indices, or what will be refused as one."""
+    return not (item is None or item is Ellipsis or isinstance(item, slice) or _is_integer(item))
 
 
 def index(x: Tensor | Value, key: Any) -> Any:
@@ -48,10 +53,6 @@ def index(x: Tensor | Value, key: Any) -> Any:
         axes = list(range(picked.ndim))
         picked = picked.permute(*axes[first : first + rank], *axes[:first], *axes[first + rank :])
     return picked
-
-
-def _is_integer(item: Any) -> bool:
-    return hasattr(item, "__index__") and not _is_array(item)
 
 
 def _picked(x: Any, places: list[tuple[int, Any]]) -> tuple[Any, int]:
@@ -95,7 +96,7 @@ def _beside(x: Any, indices: Any) -> Any:
 def _indices(x: Any, axis: int, given: Any) -> Any:
     """Indices along an axis as int64, counted from the front: on the host an array of numpy, whose range is checked here."""
     size = x.shape[axis]
-    if not isinstance(given, (Value, list, tuple)) and not isinstance(given, np.ndarray):
+    if hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray):
         given = given if isinstance(given, Tensor) else from_dlpack(given)
         if given.device == "cpu" or isinstance(x, Value):
             given = given.to("cpu").numpy()

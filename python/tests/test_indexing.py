@@ -114,7 +114,7 @@ def test_what_is_no_index():
     ):
         with pytest.raises(lf.ArgumentError, match=r"a mask, bool\[5\]: how many elements .* ops.where"):
             call()
-    for index in ([0.5], np.array([1.0]), lf.tensor([1.0])):
+    for index in ([0.5], np.array([1.0]), lf.tensor([1.0]), {}, b"a", ([0], "a")):
         with pytest.raises(lf.ArgumentError, match="it must be of integers"):
             lf.tensor(X)[index]
     with pytest.raises(lf.ArgumentError, match="no array of indices"):
