@@ -90,7 +90,7 @@ class Buckets:
             raise ArgumentError(f"buckets name the argument {absent[0]}; the arguments are {', '.join(arguments)}")
         lengths = {}
         for name, axis in self.axes.items():
-            shape = arguments[name].shape
+            _, shape, _ = _described(name, arguments[name])
             if not -len(shape) <= axis < len(shape):
                 raise ShapeError(f"buckets name axis {axis} of {name}, which has the shape {tuple(shape)}")
             lengths[name] = int(shape[axis])

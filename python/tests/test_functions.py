@@ -176,6 +176,7 @@ def test_the_padding_is_what_the_function_sees():
     [
         (lambda f: f(normal(2, 9)), lf.ShapeError, "of length 9 .*; the largest bucket is 8"),
         (lambda f: f(y=normal(2, 9)), lf.ArgumentError, "buckets name the argument x; the arguments are y"),
+        (lambda f: f([[1.0]]), lf.ArgumentError, "it must be a landfall.Tensor, a numpy array"),
         (lambda f: f(normal(2)), lf.ShapeError, r"buckets name axis 1 of x, which has the shape \(2,\)"),
         (lambda f: lf.Buckets({"x": 0}, []), lf.ArgumentError, "and sizes from 1"),
         (lambda f: lf.Buckets({}, [1]), lf.ArgumentError, "an axis for each argument"),
