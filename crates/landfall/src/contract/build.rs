@@ -84,6 +84,7 @@ impl Graph {
             at,
             order: (node, usize::MAX),
             full_precision: inner.full_precision,
+            block: inner.block,
         });
         inner.known.insert(key, node);
         Ok(outputs)

@@ -79,6 +79,8 @@ pub(crate) struct Node {
     pub(crate) order: (usize, usize),
     /// Whether it is kept in f32 for any compute dtype.
     pub(crate) full_precision: bool,
+    /// The block of [`Graph::checkpoint`] that it was added in, if any.
+    pub(crate) block: Option<u32>,
 }
 
 impl Node {
@@ -112,6 +114,9 @@ pub(crate) struct Inner {
     pub(super) scope: Vec<String>,
     /// Whether ops added now are kept in f32.
     pub(crate) full_precision: bool,
+    /// The block that ops are added to now, and the number of blocks so far.
+    pub(crate) block: Option<u32>,
+    blocks: u32,
     /// Whether fused ops are added as their bodies.
     pub(super) primitives: bool,
     /// Whether what is added now is a value of its own, also where there is an equal one; and whether any was.
@@ -196,6 +201,37 @@ impl Graph {
         let outer = std::mem::replace(&mut self.inner.borrow_mut().primitives, true);
         let result = build();
         self.inner.borrow_mut().primitives = outer;
+        result
+    }
+
+    /// Keeps nothing of what `build` adds for the backward pass but the values that are read outside of it: the others are computed a
+    /// second time, just before the gradients of the block. That takes less memory and more time; the gradients are the same bytes,
+    /// and so are random numbers, which are a function of cursor and stream. A block within another is a part of it.
+    ///
+    /// ```
+    /// use landfall::{All, DType, Engine, Graph, Program, State, StateSpec, grad};
+    /// let spec = std::sync::Arc::new(StateSpec::new());
+    /// let g = Graph::new(&spec);
+    /// let x = g.input("x", DType::F32, [64, 64]);
+    /// let mut y = x;
+    /// for _ in 0..8 {
+    ///     y = g.checkpoint(|| g.matmul(g.tanh(g.exp(y)?)?, x))?;
+    /// }
+    /// g.output("slope", grad(&g, g.sum(y, All)?, &[("x".to_owned(), x)])?[0]);
+    /// let engine = Engine::cpu()?;
+    /// let program = Program::compile(&engine, &State::new(&engine, &spec)?, "step", &g)?;
+    /// assert!(program.report().recomputed >= 14); // of each block exp and tanh, where their results are read
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    pub fn checkpoint<R>(&self, build: impl FnOnce() -> R) -> R {
+        let outer = {
+            let mut inner = self.inner.borrow_mut();
+            inner.blocks += 1;
+            let block = inner.block.unwrap_or(inner.blocks);
+            inner.block.replace(block)
+        };
+        let result = build();
+        self.inner.borrow_mut().block = outer;
         result
     }
 

@@ -75,6 +75,8 @@ pub enum Error {
     TwiceNamed { name: String },
     #[error("the program was compiled for another state; run takes its own only")]
     ForeignState,
+    #[error("program {program} cannot run on a state that others read at the same time: {why}")]
+    Shared { program: String, why: String },
     #[error("program has no {kind} {name}; it has {known}")]
     NoBinding { kind: &'static str, name: String, known: String },
     #[error("binding {name}: {why}")]

@@ -61,6 +61,7 @@ mod by_name;
 mod cache;
 pub(crate) mod collective;
 mod composite;
+mod draws;
 pub(crate) mod elementwise;
 pub(crate) mod experts;
 pub(crate) mod indexing;
@@ -99,7 +100,7 @@ pub use var::Var;
 
 /// The elements of a cursor: everything that changes from step to step.
 pub mod cursor {
-    pub use crate::contract::cursor::{BASE, BATCH, EPOCH, LEN, MICRO, SEED, STEP, WINDOWS};
+    pub use crate::contract::cursor::{BASE, BATCH, EPOCH, LEN, MICRO, SEED, STEP, WINDOWS, seeded};
 }
 
 families! { attention collective elementwise experts indexing loss matmul movement norm random recurrent reduce step }
