@@ -100,7 +100,10 @@ fn programs_of_one_arena_do_not_run_at_the_same_time() -> Result<(), Error> {
     both[0].write("x", &inputs(0))?;
     both[0].write("draws", &landfall::ops::cursor::seeded(0))?;
     let refused = both[0].run_shared(&state).unwrap_err();
-    assert!(matches!(&refused, Error::Shared { program, why } if program == "first" && why.contains("arena")), "{refused}");
+    assert!(
+        matches!(&refused, Error::Shared { program, why } if program == "first" && why.contains("arena")),
+        "{refused}"
+    );
     both.truncate(1);
     both[0].run_shared(&state)
 }

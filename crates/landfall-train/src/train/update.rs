@@ -10,7 +10,7 @@ use super::optimizer::{Optimizer, Update, scaled_rate};
 use super::options::{AT_LEAST_0, at_least_0};
 use super::ranks::{Ranks, part};
 use super::shards::{self, Shards, is_shared};
-use crate::nn::{Context, Group, Parameter, Parameters, RunningStatistic};
+use crate::nn::{Asked, Context, Group, Parameter, Parameters};
 use landfall::{DType, Error, Graph, Rule, Shape, StateSpec, Value, grad, mixed_precision, ops};
 use std::ops::Range;
 
@@ -36,8 +36,8 @@ pub(super) struct Forward<'a> {
     pub(super) at: Value,
     /// The loss of the batch, or micro-batch.
     pub(super) loss: Value,
-    /// The running statistics that its layers collected.
-    pub(super) running: Vec<RunningStatistic>,
+    /// What its layers and the loss asked for.
+    pub(super) asked: Asked,
     /// Steps of one epoch.
     pub(super) batches: usize,
 }
@@ -124,8 +124,11 @@ impl Minimiser<'_> {
         let packed = micro.mean(g, MEAN_GRADIENTS, packed)?;
         let loss = micro.mean(g, MEAN_LOSS, loss)?;
         let mut means = vec![loss];
-        for r in &forward.running {
+        for r in &forward.asked.running {
             means.push(micro.mean(g, &mean_of(&r.buffer), value(r.batch)?)?);
+        }
+        for (name, kept) in &forward.asked.kept {
+            g.output(name, value(*kept)?);
         }
         let cursor = micro.end(g)?;
         // Of micro-batches there is one mean, at the end of the loop.
@@ -154,7 +157,8 @@ impl Minimiser<'_> {
         let lr = g.op1(ops::Lookup, &[g.entry(LEARNING_RATES)?, cursor])?;
         let each = Each { gradients: packed, cursor, lr, scale: factor, ok };
         self.update(g, each, shards.as_ref())?;
-        for (r, batch) in forward.running.iter().zip(statistics) {
+        self.assign(g, &forward.asked.assigned, value, ok)?;
+        for (r, batch) in forward.asked.running.iter().zip(statistics) {
             let op = ops::RunningUpdate { momentum: r.momentum, unbiased_count: r.unbiased_count };
             g.op(op, &[g.entry(&r.buffer)?, batch, ok])?;
         }
@@ -164,6 +168,31 @@ impl Minimiser<'_> {
         g.op(ops::RingPush, &[g.entry(STEP_RING)?, cursor, loss, norm, lr])?;
         g.op(ops::Advance { batches: forward.batches }, &[cursor, ok])?;
         Ok(mixed.into_graph())
+    }
+
+    /// Writes the buffers that the loss assigned.
+    fn assign(
+        &self,
+        g: &Graph,
+        assigned: &[(String, Value)],
+        value: impl Fn(Value) -> Result<Value, Error>,
+        ok: Value,
+    ) -> Result<(), Error> {
+        let parts = self.options.accumulate * self.ranks.size;
+        if parts > 1 && !assigned.is_empty() {
+            let (name, expected) = (
+                "accumulate · ranks",
+                "1 where a loss assigns a buffer: each part would assign another value",
+            );
+            return Err(Rule::Attribute { name, value: parts as f64, expected }
+                .of("assign", &[], None, None)
+                .into());
+        }
+        for (buffer, new) in assigned {
+            let target = g.entry(buffer)?;
+            g.assign(target, g.cast(value(*new)?, g.spec(target).dtype)?, ok)?;
+        }
+        Ok(())
     }
 
     /// The gradients of all trainable parameters, packed as their slab; this rank's shard of them, where there are shards and no
@@ -343,5 +372,5 @@ pub(super) fn end<'a>(
 ) -> Result<Forward<'a>, Error> {
     let graph = cx.graph;
     let loss = graph.name(cx.penalised(loss)?, "loss");
-    Ok(Forward { graph, cursor, at, loss, running: cx.into_running(), batches })
+    Ok(Forward { graph, cursor, at, loss, asked: cx.into_asked(), batches })
 }

@@ -28,8 +28,7 @@ pub(super) fn compute_again(inner: &mut Inner) -> usize {
         for n in nodes {
             let node = inner.nodes[n].clone();
             let clone = inner.nodes.len();
-            let outputs: Vec<Value> =
-                node.outputs.iter().map(|&v| same_again(inner, v, clone)).collect();
+            let outputs: Vec<Value> = node.outputs.iter().map(|&v| same_again(inner, v, clone)).collect();
             clones.extend(node.outputs.iter().copied().zip(outputs.iter().copied()));
             // Before what the reader itself was given: clones are fewer than nodes.
             inner.nodes.push(Node { outputs, order: (before, count), block: None, ..node });

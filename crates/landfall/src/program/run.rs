@@ -152,13 +152,17 @@ impl Program {
     pub fn run_shared(&mut self, state: &State) -> Result<(), Error> {
         let refused = |why: String| Err(Error::Shared { program: self.name.clone(), why });
         let written = self.lowered.instructions.iter().find_map(|i| {
-            let (root, _) = i.outputs.iter().map(|o| root(&self.lowered, o.value)).find(|(root, _)| {
-                matches!(self.lowered.values[root.0].home, Home::Slab(_))
-            })?;
+            let (root, _) = i
+                .outputs
+                .iter()
+                .map(|o| root(&self.lowered, o.value))
+                .find(|(root, _)| matches!(self.lowered.values[root.0].home, Home::Slab(_)))?;
             Some((i.op.name(), &self.lowered.values[root.0].name))
         });
         if let Some((op, slab)) = written {
-            return refused(format!("its {op} writes the slab {slab}; Program::run takes the state for itself"));
+            return refused(format!(
+                "its {op} writes the slab {slab}; Program::run takes the state for itself"
+            ));
         }
         if Arc::strong_count(&self.arena) > 1 {
             return refused(
