@@ -18,6 +18,7 @@ from ._landfall import (
     zeros,
 )
 from .attention import scaled_dot_product_attention
+from .draws import checkpoint, normal, uniform
 from .errors import *  # noqa: F403
 from .forecaster import Forecaster
 from .graph import Program, Spec, Value, compile, spec
@@ -33,6 +34,7 @@ __all__ = [
     "Tensor",
     "Trainer",
     "Value",
+    "checkpoint",
     "compile",
     "counters",
     "empty",
@@ -40,12 +42,14 @@ __all__ = [
     "from_dlpack",
     "from_numpy",
     "load",
+    "normal",
     "ops",
     "save",
     "scaled_dot_product_attention",
     "spec",
     "synchronize",
     "tensor",
+    "uniform",
     "zeros",
 ]
 __all__ += errors.__all__

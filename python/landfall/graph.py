@@ -21,6 +21,7 @@ from typing import Any
 
 from ._landfall import Program as _Program
 from ._landfall import Tensor, Trace, Value, _compile, from_dlpack
+from .draws import tracing
 from .errors import ArgumentError
 
 __all__ = ["Program", "Spec", "Value", "compile", "spec"]
@@ -197,6 +198,10 @@ class Program:
         of the array `stream_of`."""
         self._program.run(stream_of)
 
+    def seed(self, seed: int) -> None:
+        """Draws from this seed on, an integer from 0: the runs that follow draw what they drew after it before."""
+        self._program.seed(seed_of(seed))
+
     def memory(self, name: str, of: str | None = None) -> Tensor:
         """The memory of an input or output, without a copy. An output's holds its result until the next run. `of`, "input" or
         "output", says which is meant where both have the name."""
@@ -214,6 +219,13 @@ class Program:
         return f"<landfall.Program ({inputs}) -> ({outputs}) on {self.device}>"
 
 
+def seed_of(seed: Any) -> int:
+    """A seed, which 64 bits hold."""
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= int(seed) < 2**64:
+        raise ArgumentError(f"seed is {seed!r}; it must be an integer from 0 and below 2**64")
+    return int(seed)
+
+
 def trace(function: Callable, args: tuple, params: Mapping[str, Any]) -> tuple[Trace, Any, list[str], set[str]]:
     """Calls a function with values: the trace, what it returned, the names of its arguments, the devices of the arrays."""
     if not callable(function):
@@ -229,7 +241,9 @@ def trace(function: Callable, args: tuple, params: Mapping[str, Any]) -> tuple[T
 
     values = [value(name, given) for name, given in zip(names, args)]
     keywords = {name: value(name, given) for name, given in params.items()}
-    return tracer, function(*values, **keywords), names, devices
+    with tracing(tracer):
+        returned = function(*values, **keywords)
+    return tracer, returned, names, devices
 
 
 def device_of(devices: Iterable[str | None], device: str | None) -> str:
@@ -241,12 +255,20 @@ def device_of(devices: Iterable[str | None], device: str | None) -> str:
 
 
 def compile(
-    function: Callable, *args: Any, params: Mapping[str, Any] | None = None, device: str | None = None
+    function: Callable,
+    *args: Any,
+    params: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    dropout: bool = False,
+    seed: int = 0,
 ) -> Program:
     """Compiles a function for arguments of these dtypes and shapes: arrays, or `landfall.spec(shape, dtype)`.
 
     `params` are arrays that the function takes by keyword; the program reads them where they lie, without a copy, and so
     sees what is written there later. They must lie row-major without gaps.
+
+    With `dropout`, `x.dropout(rate)` drops as in training; without, it is `x`. A program that draws, by that, `landfall.normal` or
+    `landfall.uniform`, draws other numbers at each run, on its device, and from a `seed` on always the same ones.
     """
     params = dict(params or {})
     tracer, returned, names, devices = trace(function, args, params)
@@ -256,7 +278,9 @@ def compile(
             raise ArgumentError(
                 f"output {name} is {value!r}; it must be a value that the function computed{_uncalled(value)}"
             )
-    program = _compile(tracer, outputs, device_of(devices, device))
+    program = _compile(tracer, outputs, device_of(devices, device), bool(dropout))
+    if program.draws:
+        program.seed(seed_of(seed))
     if params:
         program.bind(params, {})
     return Program(program, names, restore)

@@ -43,7 +43,12 @@ class _Programs:
         """Dtype and shape of each result for such arguments, without a program."""
         if specs not in self._traced:
             args = tuple(graph.Spec(shape, dtype) for shape, dtype in specs)
-            _, returned, _, _ = graph.trace(self._function, args, {})
+            trace, returned, _, _ = graph.trace(self._function, args, {})
+            if trace.draws:
+                raise ArgumentError(
+                    "the function draws random numbers, and its gradients, a program of their own, would draw others; draw them with torch, "
+                    "and pass them as an argument"
+                )
             outputs, _ = graph._outputs(returned)
             self._traced[specs] = [(value.dtype, tuple(value.shape)) for _, value in outputs]
         return self._traced[specs]

@@ -42,6 +42,8 @@ def test_the_library(tmp_path, monkeypatch):
             continue
         if block.startswith("def predict"):
             names |= {"x": draw(8, 16), "y": draw(8, 4), "weight": draw(16, 4), "bias": draw(4)}
+        elif block.startswith("def sample"):
+            names |= {"mean": draw(5), "deviation": np.ones(5, "float32")}
         elif block.startswith("def loss"):
             names |= {"x": draw(64, 16), "y": draw(64, 4), "w": draw(16, 4), "b": draw(4)}
         elif block.startswith("def stream"):
@@ -53,6 +55,10 @@ def test_the_library(tmp_path, monkeypatch):
             names["module"].register_parameter("bias", torch.nn.Parameter(torch.zeros(4)))
         run(block, "python.md", names)
     assert (tmp_path / "trainer.safetensors").exists()
+    first, second, again = (names[name].numpy() for name in ("first", "second", "again"))
+    assert (first != second).any() and (first == again).all()
+    assert np.allclose(np.sum(names["answers"], axis=-1), 1) and len(names["answers"]) == 8
+    assert (names["queue"].numpy()[-32:] != 0).any() and names["likeness"].shape == (32, 128)
 
 
 def test_the_forecaster(tmp_path, monkeypatch):

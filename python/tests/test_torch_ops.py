@@ -127,3 +127,8 @@ def test_a_captured_graph_of_torch_replays_the_program():
         x.normal_()
         graph.replay()
         torch.testing.assert_close(y, reference(x * 2, gate) + 1)
+
+
+def test_a_function_that_draws_is_refused():
+    with pytest.raises(landfall.ArgumentError, match="draw them with torch, and pass them as an argument"):
+        landfall.torch.op("mine::noisy", lambda x: x + landfall.normal(x.shape), torch.zeros(3))

@@ -16,6 +16,7 @@ mod aliasing;
 mod allocation;
 mod case;
 mod compare;
+mod cuda;
 mod device;
 mod drawn;
 #[cfg(test)]
@@ -37,6 +38,8 @@ mod sizes;
 #[cfg(test)]
 mod support;
 mod tuned;
+
+pub use cuda::{compile_cuda, cuda_modules};
 
 use case::Check;
 use device::On;

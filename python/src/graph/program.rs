@@ -1,15 +1,17 @@
 //! `landfall.compile`: a traced function as a program whose memory is planned before it runs.
 
-use super::trace::{Step, Tracer, replay};
+use super::trace::{Recorded, Step, Tracer, replay};
 use super::value::Value;
 use crate::device::Imported;
 use crate::error::{Class, Raise};
 use crate::operand;
 use crate::tensor::Tensor;
 use crate::{dtype, engines};
+use landfall::ops::cursor;
 use landfall::{
     Binding, DeviceKind, Engine, Error, ForeignStream, Graph, Program, Spec, State, StateSpec, View,
 };
+use landfall_train::nn::{Context, Mode, Parameters};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +36,34 @@ impl Trace {
         let number = self.tracer.add(Step::Input { name, spec }).raised(dtype.py())?.start;
         Ok(Value { tracer: Arc::clone(&self.tracer), number })
     }
+
+    /// Random numbers: uniform from `low` to `high`, or normal without these.
+    fn draw(
+        &self,
+        dtype: &Bound<'_, PyAny>,
+        shape: &Bound<'_, PyAny>,
+        range: Option<(f64, f64)>,
+    ) -> PyResult<Value> {
+        let spec = Spec::new(dtype::of(dtype)?, crate::tensor::sizes::shape(shape)?);
+        let number = self.tracer.add(Step::Draw { spec, range }).raised(dtype.py())?.start;
+        Ok(Value { tracer: Arc::clone(&self.tracer), number })
+    }
+
+    /// Whether random numbers were drawn.
+    #[getter]
+    fn draws(&self) -> bool {
+        self.tracer.steps().iter().any(|recorded| matches!(recorded.step, Step::Draw { .. }))
+    }
+
+    /// Begins a block that is computed again for its gradients; false within another, of which it is a part.
+    fn begin_block(&self) -> bool {
+        self.tracer.begin_block()
+    }
+
+    /// Ends the block.
+    fn end_block(&self) {
+        self.tracer.end_block();
+    }
 }
 
 /// A compiled function. Its memory is planned, checked and allocated once; a run allocates nothing. On a GPU it is one CUDA
@@ -47,7 +77,12 @@ pub(crate) struct Compiled {
     /// Names and specs, in order.
     inputs: Vec<(String, Spec)>,
     outputs: Vec<(String, Spec)>,
+    /// Whether it draws random numbers.
+    draws: bool,
 }
+
+/// The input of a program's cursor.
+const DRAWS: &str = "cursor of draws";
 
 struct Ready {
     program: Program,
@@ -89,15 +124,26 @@ pub(crate) fn _compile(
     trace: &Bound<'_, Trace>,
     outputs: Vec<(String, Bound<'_, Value>)>,
     device: Option<&str>,
+    dropout: bool,
 ) -> PyResult<Compiled> {
     let engine = engines::on(py, engines::device(py, device)?)?;
     let tracer = &trace.get().tracer;
     let steps = tracer.steps();
-    let inputs = steps.iter().filter_map(|step| match step {
+    let inputs = steps.iter().filter_map(|recorded| match &recorded.step {
         Step::Input { name, spec } => Some((name.clone(), *spec)),
-        Step::Op { .. } | Step::Method { .. } | Step::Dropout { .. } | Step::Gradients { .. } => None,
+        Step::Op { .. }
+        | Step::Method { .. }
+        | Step::Dropout { .. }
+        | Step::Draw { .. }
+        | Step::Gradients { .. } => None,
     });
     let inputs: Vec<(String, Spec)> = inputs.collect();
+    let draws = steps.iter().any(|recorded| match recorded.step {
+        Step::Draw { .. } => true,
+        Step::Dropout { .. } => dropout,
+        Step::Input { .. } | Step::Op { .. } | Step::Method { .. } | Step::Gradients { .. } => false,
+    });
+    let drawing = draws.then_some(dropout);
     let mut named = Vec::new();
     for (name, value) in &outputs {
         let value = value.get();
@@ -110,29 +156,35 @@ pub(crate) fn _compile(
     }
     let outputs = outputs.iter().map(|(name, value)| (name.clone(), value.get().spec())).collect();
     let ready = py.detach(|| {
-        let first = ready(engine, &steps, &named, &[])?;
+        let first = ready(engine, &steps, &named, &[], drawing)?;
         // An output that lies in other memory, such as a part of an input, is copied to memory of its own.
         let parts = named
             .iter()
             .map(|(name, _)| name)
             .filter(|name| first.program.view(Binding::Output(name)).is_err());
         let parts: Vec<&String> = parts.collect();
-        if parts.is_empty() { Ok(first) } else { ready(engine, &steps, &named, &parts) }
+        if parts.is_empty() { Ok(first) } else { ready(engine, &steps, &named, &parts, drawing) }
     });
     let ready = Mutex::new(ready.raised(py)?);
-    Ok(Compiled { ready, engine, generation: engines::generation(), inputs, outputs })
+    Ok(Compiled { ready, engine, generation: engines::generation(), inputs, outputs, draws })
 }
 
-/// Compiles recorded calls with these outputs, of which some are copied.
+/// Compiles recorded calls with these outputs, of which some are copied. `drawing` says of a program that draws whether dropout
+/// drops.
 fn ready(
     engine: &Engine,
-    steps: &[Step],
+    steps: &[Recorded],
     outputs: &[(String, usize)],
     copied: &[&String],
+    drawing: Option<bool>,
 ) -> Result<Ready, Error> {
     let spec = Arc::new(StateSpec::new());
     let graph = Graph::new(&spec);
-    let values = replay(steps, &graph)?;
+    let mode = match drawing {
+        Some(dropout) => Mode::Draw { cursor: graph.draws(DRAWS)?, dropout },
+        None => Mode::Evaluate,
+    };
+    let values = replay(steps, &Context::new(&graph, &Parameters::new(), mode))?;
     for (name, number) in outputs {
         let value = values[*number];
         let copy = copied.contains(&name);
@@ -201,6 +253,20 @@ impl Compiled {
     #[getter]
     fn device(&self) -> String {
         self.engine.device().to_string()
+    }
+
+    /// Draws from this seed on. A program that draws is given one before its first run.
+    fn seed(&self, py: Python<'_>, seed: u64) -> PyResult<()> {
+        if !self.draws {
+            return Err(Class::Argument.error(py, "the program draws no random numbers, so it has no seed"));
+        }
+        self.with(py, None, |ready| ready.program.write(DRAWS, &cursor::seeded(seed)))
+    }
+
+    /// Whether it draws random numbers.
+    #[getter]
+    fn draws(&self) -> bool {
+        self.draws
     }
 
     /// The memory plan, as JSON.

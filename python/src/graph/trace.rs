@@ -1,7 +1,8 @@
 //! A function's calls on values, recorded so that they can be made again on another graph.
 
-use landfall::ops::{AttributeValue, Tested, method};
-use landfall::{Error, Graph, Shape, Spec, StateSpec, Value};
+use landfall::ops::{AttributeValue, Tested, cursor, method};
+use landfall::{DType, Error, Graph, Shape, Spec, StateSpec, Value};
+use landfall_train::nn::{Context, Dropout, Mode, Parameters};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +17,8 @@ pub(crate) enum Step {
     Method { name: &'static str, args: Vec<Option<usize>>, given: Vec<(&'static str, AttributeValue)> },
     /// Elements set to zero at random while training.
     Dropout { of: usize, rate: f64 },
+    /// Random numbers: uniform in a range, or normal.
+    Draw { spec: Spec, range: Option<(f64, f64)> },
     /// The gradients of a scalar.
     Gradients { of: usize, with_respect_to: Vec<usize> },
 }
@@ -24,13 +27,20 @@ impl Step {
     /// The numbers of the values that it takes.
     fn args(&self) -> Vec<usize> {
         match self {
-            Self::Input { .. } => Vec::new(),
+            Self::Input { .. } | Self::Draw { .. } => Vec::new(),
             Self::Op { args, .. } => args.clone(),
             Self::Method { args, .. } => args.iter().copied().flatten().collect(),
             Self::Dropout { of, .. } => vec![*of],
             Self::Gradients { of, with_respect_to } => with_respect_to.iter().copied().chain([*of]).collect(),
         }
     }
+}
+
+/// A call, and the block that is computed again for its gradients in which it was made, if any.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorded {
+    pub(crate) step: Step,
+    block: Option<usize>,
 }
 
 /// Where calls are made: what a graph has of its own.
@@ -42,14 +52,39 @@ pub(crate) trait Site {
         Ok(self.graph().input(name, spec.dtype, spec.shape))
     }
     /// Dropout, which a forward pass alone leaves out.
-    fn dropout(&self, of: Value, _rate: f64) -> Result<Value, Error> {
-        Ok(of)
-    }
+    fn dropout(&self, of: Value, rate: f64) -> Result<Value, Error>;
+    /// Random numbers.
+    fn draw(&self, spec: Spec, range: Option<(f64, f64)>) -> Result<Value, Error>;
 }
 
+/// Where a function is traced: its values have dtypes and shapes alone.
 impl Site for Graph {
     fn graph(&self) -> &Graph {
         self
+    }
+    fn dropout(&self, of: Value, _rate: f64) -> Result<Value, Error> {
+        Ok(of)
+    }
+    fn draw(&self, spec: Spec, range: Option<(f64, f64)>) -> Result<Value, Error> {
+        let cursor = self.fill(DType::I64, [cursor::LEN], 0)?;
+        let mode = Mode::Draw { cursor, dropout: false };
+        Context::new(self, &Parameters::new(), mode).draw(spec, range)
+    }
+}
+
+/// A forward pass.
+impl Site for Context<'_> {
+    fn graph(&self) -> &Graph {
+        self.graph
+    }
+    fn dropout(&self, of: Value, rate: f64) -> Result<Value, Error> {
+        Dropout { rate }.forward(self, of)
+    }
+    fn draw(&self, spec: Spec, range: Option<(f64, f64)>) -> Result<Value, Error> {
+        match range {
+            Some((low, high)) => self.uniform(spec, low, high),
+            None => self.normal(spec),
+        }
     }
 }
 
@@ -66,6 +101,7 @@ impl Step {
                 method(graph, name, &args, given)
             }
             Self::Dropout { of, rate } => Ok(vec![at.dropout(values[*of], *rate)?]),
+            Self::Draw { spec, range } => Ok(vec![at.draw(*spec, *range)?]),
             Self::Gradients { of, with_respect_to } => {
                 let named: Vec<(String, Value)> =
                     with_respect_to.iter().map(|&n| (format!("value {n}"), values[n])).collect();
@@ -83,14 +119,17 @@ pub(crate) struct Tracer(Mutex<Tracing>);
 #[derive(Debug)]
 struct Tracing {
     graph: Graph,
-    steps: Vec<Step>,
+    steps: Vec<Recorded>,
     values: Vec<Value>,
+    /// The block in which calls are made now, and the number of blocks so far.
+    block: Option<usize>,
+    blocks: usize,
 }
 
 impl Tracer {
     pub(crate) fn new() -> Arc<Self> {
         let graph = Graph::new(&Arc::new(StateSpec::new()));
-        Arc::new(Self(Mutex::new(Tracing { graph, steps: Vec::new(), values: Vec::new() })))
+        Arc::new(Self(Mutex::new(Tracing { graph, steps: Vec::new(), values: Vec::new(), block: None, blocks: 0 })))
     }
 
     fn tracing(&self) -> MutexGuard<'_, Tracing> {
@@ -103,8 +142,25 @@ impl Tracer {
         let values = distinct(&step, &tracing.graph, &tracing.values)?;
         let first = tracing.values.len();
         tracing.values.extend(values);
-        tracing.steps.push(step);
+        let block = tracing.block;
+        tracing.steps.push(Recorded { step, block });
         Ok(first..tracing.values.len())
+    }
+
+    /// Begins a block that is computed again for its gradients; false within another, of which it is a part.
+    pub(crate) fn begin_block(&self) -> bool {
+        let mut tracing = self.tracing();
+        let begins = tracing.block.is_none();
+        if begins {
+            tracing.blocks += 1;
+            tracing.block = Some(tracing.blocks);
+        }
+        begins
+    }
+
+    /// Ends the block.
+    pub(crate) fn end_block(&self) {
+        self.tracing().block = None;
     }
 
     /// Replaces values of a pointwise op's arguments by ones of their common shape.
@@ -128,7 +184,7 @@ impl Tracer {
     }
 
     /// The recorded calls.
-    pub(crate) fn steps(&self) -> Vec<Step> {
+    pub(crate) fn steps(&self) -> Vec<Recorded> {
         self.tracing().steps.clone()
     }
 }
@@ -148,11 +204,18 @@ fn distinct(step: &Step, at: &impl Site, values: &[Value]) -> Result<Vec<Value>,
 }
 
 /// Makes recorded calls on another graph; all values, by number.
-pub(crate) fn replay(steps: &[Step], at: &impl Site) -> Result<Vec<Value>, Error> {
+pub(crate) fn replay(steps: &[Recorded], at: &impl Site) -> Result<Vec<Value>, Error> {
     let mut values = Vec::new();
-    for step in steps {
-        let given = distinct(step, at, &values)?;
-        values.extend(given);
+    for part in steps.chunk_by(|a, b| a.block == b.block) {
+        let mut make = || {
+            part.iter().try_for_each(|recorded| {
+                let given = distinct(&recorded.step, at, &values)?;
+                values.extend(given);
+                Ok::<(), Error>(())
+            })
+        };
+        let in_block = part.iter().any(|recorded| recorded.block.is_some());
+        if in_block { at.graph().checkpoint(make) } else { make() }?;
     }
     Ok(values)
 }

@@ -1,7 +1,7 @@
 //! `landfall.Trainer`: trains a loss that is written as a function.
 
 use super::program::Trace;
-use super::trace::{Site, Step, replay};
+use super::trace::{Recorded, Site, replay};
 use super::value::Value;
 use crate::engines;
 use crate::error::{Class, Raise};
@@ -9,7 +9,7 @@ use crate::operand;
 use crate::tensor::Tensor;
 use crate::tensor::elements::host;
 use landfall::{Engine, Error, Graph, HostTensor, Spec, Value as Node, View, with_dtype};
-use landfall_train::nn::{Context, Dropout, Init, ParameterId, Parameters};
+use landfall_train::nn::{Context, Init, ParameterId, Parameters};
 use landfall_train::train::{Arrays, Batch, StepRecord, Trainer, TrainingOptions, Weights};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -18,11 +18,21 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The step of a training: parameters by name, and samples of a batch.
+/// The step of a training: parameters and buffers by name, and samples of a batch.
 struct Training<'a> {
     cx: &'a Context<'a>,
     batch: &'a Batch,
     parameters: &'a BTreeMap<String, ParameterId>,
+    buffers: &'a Arrayed,
+}
+
+/// Arrays by name.
+type Arrayed = Vec<(String, HostTensor)>;
+
+/// What a loss gives: its number, and those of what it gives beside it, by name.
+struct Results {
+    loss: usize,
+    beside: Vec<(String, usize)>,
 }
 
 impl Site for Training<'_> {
@@ -33,12 +43,17 @@ impl Site for Training<'_> {
     fn input(&self, name: &str, _: Spec) -> Result<Node, Error> {
         match self.parameters.get(name) {
             Some(&id) => self.cx.parameter(id),
+            None if self.buffers.iter().any(|(buffer, _)| buffer == name) => self.cx.buffer(name),
             None => self.batch.get(name),
         }
     }
 
     fn dropout(&self, of: Node, rate: f64) -> Result<Node, Error> {
-        Dropout { rate }.forward(self.cx, of)
+        self.cx.dropout(of, rate)
+    }
+
+    fn draw(&self, spec: Spec, range: Option<(f64, f64)>) -> Result<Node, Error> {
+        self.cx.draw(spec, range)
     }
 }
 
@@ -69,7 +84,23 @@ pub(crate) struct PyTrainer {
     engine: &'static Engine,
     generation: u64,
     names: Vec<String>,
+    buffers: Vec<String>,
     steps: usize,
+}
+
+/// Arrays of a float dtype by name, on the host.
+fn floats(py: Python<'_>, arrays: &Bound<'_, PyDict>, what: &str) -> PyResult<Arrayed> {
+    let read = |(name, array): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let name: String = name.extract()?;
+        let view = operand::required(&array, &format!("{what} {name}"))?.view;
+        if !view.dtype().is_float() {
+            let text = format!("{what} {name} is {}; it must be of a float dtype", view.spec());
+            return Err(Class::DType.error(py, text));
+        }
+        let values = host(py, &view)?;
+        Ok((name, values))
+    };
+    arrays.iter().map(read).collect()
 }
 
 /// The options of a trainer with their defaults, as JSON.
@@ -134,8 +165,8 @@ impl PyTrainer {
     fn new(
         py: Python<'_>,
         trace: &Bound<'_, Trace>,
-        loss: &Bound<'_, Value>,
-        params: &Bound<'_, PyDict>,
+        results: (Bound<'_, Value>, Vec<(String, Bound<'_, Value>)>),
+        (params, buffers): (Bound<'_, PyDict>, Bound<'_, PyDict>),
         data: &Bound<'_, PyDict>,
         options: &str,
         device: Option<&str>,
@@ -143,29 +174,40 @@ impl PyTrainer {
         let engine = engines::on(py, engines::device(py, device)?)?;
         let options = named_options(py, options)?;
         let steps = trace.get().tracer.steps();
-        let loss = loss.get();
-        if !Arc::ptr_eq(&loss.tracer, &trace.get().tracer) {
-            return Err(Class::Argument.error(py, "the loss is a value of another traced function"));
-        }
-        let number = loss.number;
-        let mut given = Vec::new();
-        for (name, array) in params {
-            let name: String = name.extract()?;
-            let view = operand::required(&array, &format!("parameter {name}"))?.view;
-            if !view.dtype().is_float() {
-                let text = format!(
-                    "parameter {name} is {}; a parameter that is trained is of a float dtype",
-                    view.spec()
-                );
-                return Err(Class::DType.error(py, text));
+        let number = |(name, value): (&str, &Bound<'_, Value>)| {
+            let value = value.get();
+            if Arc::ptr_eq(&value.tracer, &trace.get().tracer) {
+                return Ok(value.number);
             }
-            given.push((name, host(py, &view)?));
-        }
+            Err(Class::Argument.error(py, format!("{name} is a value of another traced function")))
+        };
+        let beside = results.1.iter().map(|(name, value)| Ok((name.clone(), number((name, value))?)));
+        let beside = beside.collect::<PyResult<_>>()?;
+        let results = Results { loss: number(("the loss", &results.0))?, beside };
+        let (given, kept) = (floats(py, &params, "parameter")?, floats(py, &buffers, "buffer")?);
         let arrays = samples(py, data)?;
-        let names = given.iter().map(|(name, _)| name.clone()).collect();
-        let trainer = py.detach(|| trainer(engine, &steps, number, &given, &arrays, options)).raised(py)?;
+        let named = |list: &Arrayed| list.iter().map(|(name, _)| name.clone()).collect();
+        let (names, buffers) = (named(&given), named(&kept));
+        let trainer =
+            py.detach(|| trainer(engine, &steps, &results, (&given, &kept), &arrays, options)).raised(py)?;
         let steps = trainer.steps();
-        Ok(Self { trainer: Mutex::new(trainer), engine, generation: engines::generation(), names, steps })
+        Ok(Self { trainer: Mutex::new(trainer), engine, generation: engines::generation(), names, buffers, steps })
+    }
+
+    /// What the loss gave of the last step by this name.
+    fn kept(&self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
+        let values = self.with(py, |trainer| trainer.kept(name))?;
+        Ok(Tensor::new(View::from(self.engine.from_host(&values).raised(py)?)))
+    }
+
+    /// Copies of the buffers by name.
+    fn buffers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for name in &self.buffers {
+            let values = self.with(py, |trainer| trainer.state.read_host(name))?;
+            dict.set_item(name, Tensor::new(View::from(self.engine.from_host(&values).raised(py)?)))?;
+        }
+        Ok(dict)
     }
 
     /// Steps of the whole training.
@@ -291,12 +333,12 @@ impl PyTrainer {
     }
 }
 
-/// The trainer of recorded calls.
+/// The trainer of recorded calls. What a loss gives by the name of a buffer is assigned to it, all else is kept.
 fn trainer(
     engine: &Engine,
-    steps: &[Step],
-    loss: usize,
-    given: &[(String, HostTensor)],
+    steps: &[Recorded],
+    results: &Results,
+    (given, buffers): (&Arrayed, &Arrayed),
     data: &Arrays,
     options: TrainingOptions,
 ) -> Result<Trainer, Error> {
@@ -305,10 +347,15 @@ fn trainer(
         .iter()
         .map(|(name, values)| (name.clone(), parameters.add(name, values.spec.shape, Init::Constant(0.0))))
         .collect();
+    buffers.iter().for_each(|(name, values)| parameters.add_buffer(name, values.spec.shape, 0.0));
     let mut trainer = Trainer::new(engine, &parameters, data, options, |cx, batch| {
-        let values = replay(steps, &Training { cx, batch, parameters: &ids })?;
-        Ok(values[loss])
+        let values = replay(steps, &Training { cx, batch, parameters: &ids, buffers })?;
+        for (name, number) in &results.beside {
+            let is_buffer = buffers.iter().any(|(buffer, _)| buffer == name);
+            if is_buffer { cx.assign(name, values[*number]) } else { cx.keep(name, values[*number]) }
+        }
+        Ok(values[results.loss])
     })?;
-    given.iter().try_for_each(|(name, values)| trainer.state.write_host(name, values))?;
+    given.iter().chain(buffers).try_for_each(|(name, values)| trainer.state.write_host(name, values))?;
     Ok(trainer)
 }

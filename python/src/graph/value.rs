@@ -383,8 +383,8 @@ impl Value {
         condition.get().method(py, "select", &[self.number, other], Vec::new())
     }
 
-    /// Sets elements to zero at random with this probability while training, and scales the others by 1 / (1 - rate);
-    /// elsewhere the value itself.
+    /// Sets elements to zero at random with this probability while training, and in a program of `landfall.compile(.., dropout=True)`,
+    /// and scales the others by 1 / (1 - rate); elsewhere the value itself.
     #[pyo3(signature = (*args, **keywords), text_signature = "($self, /, rate)")]
     fn dropout<'py>(
         &self,

@@ -8,7 +8,8 @@ use crate::values::{DType, Shape};
 impl Graph {
     /// A cursor of the program's own, from which ops draw ([`Graph::normal`], [`ops::Uniform`], [`ops::Bernoulli`], [`ops::Dropout`]):
     /// an input `i64[8]` of this name, which each run moves on by one step, on the device. Each run draws other numbers; the
-    /// n-th run after a seed was written draws the same ones every time, on every device. An output of the name is the cursor after a run.
+    /// n-th run after a seed was written draws the same ones every time, on another device normal numbers up to rounding. An output of the
+    /// name is the cursor after a run.
     ///
     /// ```
     /// use landfall::ops::cursor;
