@@ -59,7 +59,7 @@ class Trainer:
 
     def __init__(
         self,
-        loss: Callable[[dict[str, Value], dict[str, Value]], Value],
+        loss: Callable[..., Value | tuple[Value, Mapping[str, Value]]],
         params: Mapping[str, Any],
         data: Mapping[str, Any],
         *,

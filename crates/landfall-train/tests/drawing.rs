@@ -166,11 +166,13 @@ fn a_loss_draws_anew_at_each_step_and_again_after_a_resumption() -> Result<(), E
 
 #[test]
 fn a_step_keeps_values_of_its_batch_and_of_the_last_micro_batch() -> Result<(), Error> {
-    for accumulate in [1, 2] {
+    // With its micro-batches one by one, and both at once.
+    for (accumulate, unroll) in [(1, 1), (2, 1), (2, 2)] {
         let mut p = Parameters::new();
         let w = p.add("w", [1], Init::Constant(1.0));
         let options = TrainingOptions { accumulate, ..options() };
-        let mut trainer = Trainer::new(&Engine::cpu()?, &p, &data()?, options, |cx, batch| {
+        let engine = Engine::cpu()?.with_unroll(unroll);
+        let mut trainer = Trainer::new(&engine, &p, &data()?, options, |cx, batch| {
             let y = batch.get("y")?;
             cx.keep("twice y", cx.graph.affine(y, 2.0, 0.0)?);
             cx.graph.mean(cx.graph.square(cx.graph.mul(y, cx.parameter(w)?)?)?, All)

@@ -166,7 +166,7 @@ impl PyTrainer {
         py: Python<'_>,
         trace: &Bound<'_, Trace>,
         results: (Bound<'_, Value>, Vec<(String, Bound<'_, Value>)>),
-        (params, buffers): (Bound<'_, PyDict>, Bound<'_, PyDict>),
+        arrays: (Bound<'_, PyDict>, Bound<'_, PyDict>),
         data: &Bound<'_, PyDict>,
         options: &str,
         device: Option<&str>,
@@ -184,12 +184,12 @@ impl PyTrainer {
         let beside = results.1.iter().map(|(name, value)| Ok((name.clone(), number((name, value))?)));
         let beside = beside.collect::<PyResult<_>>()?;
         let results = Results { loss: number(("the loss", &results.0))?, beside };
-        let (given, kept) = (floats(py, &params, "parameter")?, floats(py, &buffers, "buffer")?);
-        let arrays = samples(py, data)?;
+        let (given, kept) = (floats(py, &arrays.0, "parameter")?, floats(py, &arrays.1, "buffer")?);
+        let data = samples(py, data)?;
         let named = |list: &Arrayed| list.iter().map(|(name, _)| name.clone()).collect();
         let (names, buffers) = (named(&given), named(&kept));
         let trainer =
-            py.detach(|| trainer(engine, &steps, &results, (&given, &kept), &arrays, options)).raised(py)?;
+            py.detach(|| trainer(engine, &steps, &results, (&given, &kept), &data, options)).raised(py)?;
         let steps = trainer.steps();
         Ok(Self { trainer: Mutex::new(trainer), engine, generation: engines::generation(), names, buffers, steps })
     }

@@ -127,10 +127,12 @@ impl Minimiser<'_> {
         for r in &forward.asked.running {
             means.push(micro.mean(g, &mean_of(&r.buffer), value(r.batch)?)?);
         }
-        for (name, kept) in &forward.asked.kept {
-            g.output(name, value(*kept)?);
-        }
         let cursor = micro.end(g)?;
+        for (name, kept) in &forward.asked.kept {
+            let kept = value(*kept)?;
+            // An output within what is repeated would keep micro-batches from running at once.
+            g.output(name, if options.accumulate > 1 { g.copy(kept)? } else { kept });
+        }
         // Of micro-batches there is one mean, at the end of the loop.
         let packed = match (options.accumulate, &shards) {
             (1, _) => packed,
