@@ -75,7 +75,8 @@ fn a_mistake_is_named_with_its_line() -> Result<(), String> {
     if landfall_suite::compile_cuda(&Mish, "sm_90a")?.is_none() {
         return Ok(());
     }
-    let told = landfall_suite::compile_cuda(&Wrong, "sm_90a").expect_err("the text uses a name that it has not");
+    let told =
+        landfall_suite::compile_cuda(&Wrong, "sm_90a").expect_err("the text uses a name that it has not");
     assert!(told.contains("wrong.cu(2): error: identifier \"nowhere\" is undefined"), "{told}");
     let told = landfall_suite::compile_cuda(&Mish, "sm_1").expect_err("there is no such architecture");
     assert!(told.contains("sm_1"), "{told}");

@@ -129,7 +129,13 @@ struct Tracing {
 impl Tracer {
     pub(crate) fn new() -> Arc<Self> {
         let graph = Graph::new(&Arc::new(StateSpec::new()));
-        Arc::new(Self(Mutex::new(Tracing { graph, steps: Vec::new(), values: Vec::new(), block: None, blocks: 0 })))
+        Arc::new(Self(Mutex::new(Tracing {
+            graph,
+            steps: Vec::new(),
+            values: Vec::new(),
+            block: None,
+            blocks: 0,
+        })))
     }
 
     fn tracing(&self) -> MutexGuard<'_, Tracing> {

@@ -191,7 +191,14 @@ impl PyTrainer {
         let trainer =
             py.detach(|| trainer(engine, &steps, &results, (&given, &kept), &data, options)).raised(py)?;
         let steps = trainer.steps();
-        Ok(Self { trainer: Mutex::new(trainer), engine, generation: engines::generation(), names, buffers, steps })
+        Ok(Self {
+            trainer: Mutex::new(trainer),
+            engine,
+            generation: engines::generation(),
+            names,
+            buffers,
+            steps,
+        })
     }
 
     /// What the loss gave of the last step by this name.
