@@ -1,7 +1,7 @@
 //! The CUDA source of this crate's ops compiles, with no GPU, and a mistake in one is named.
 
 use add_an_op::{Mish, ScaleRows};
-use landfall::cuda::{Call, Failure, Geometry, Module, Piece, Source};
+use landfall::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source};
 use landfall::ops::{Body, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested};
 use landfall::{DeviceKind, HostTensor, Rule, Spec, cuda_kernel, op_attributes};
 
