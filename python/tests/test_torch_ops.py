@@ -130,5 +130,5 @@ def test_a_captured_graph_of_torch_replays_the_program():
 
 
 def test_a_function_that_draws_is_refused():
-    with pytest.raises(landfall.ArgumentError, match="draw them with torch, and pass them as an argument"):
-        landfall.torch.op("mine::noisy", lambda x: x + landfall.normal(x.shape), torch.zeros(3))
+    with pytest.raises(lf.ArgumentError, match="draw them with torch, and pass them as an argument"):
+        lt.op("mine::noisy", lambda x: x + lf.normal(x.shape), torch.zeros(3))

@@ -86,14 +86,17 @@ fn a_predictor_without_a_seed_draws_nothing() -> Result<(), Error> {
     let trainer = net.trainer(options())?;
     let given = data()?;
     let draw = |cx: &Context<'_>| Ok(vec![("noise", cx.normal(Spec::new(DType::F32, [1, 2]))?)]);
-    let refused =
-        trainer.predictor_with(&given, Predicting::default(), |cx, _| draw(cx)).unwrap_err().to_string();
+    let refused = trainer
+        .predictor_with(&given, Predicting::default(), |cx, _| draw(cx))
+        .expect_err("it is refused")
+        .to_string();
     assert!(
         refused.starts_with("normal(): needs a cursor to draw from, which a training step has"),
         "{refused}"
     );
     let how = Predicting { dropout: true, ..Predicting::default() };
-    let refused = trainer.predictor_with(&given, how, |cx, _| draw(cx)).unwrap_err().to_string();
+    let refused =
+        trainer.predictor_with(&given, how, |cx, _| draw(cx)).expect_err("it is refused").to_string();
     assert!(refused.contains("needs a seed"), "{refused}");
     let mut drawing =
         trainer.predictor_with(&given, Predicting { seed: Some(0), ..how }, |cx, _| draw(cx))?;
@@ -124,7 +127,7 @@ fn a_predictor_gives_several_values_by_name() -> Result<(), Error> {
         let of = |cx: &Context<'_>, batch: &Batch| {
             twice.iter().map(|name| Ok((*name, net.forward(cx, batch)?.1))).collect::<Result<Vec<_>, Error>>()
         };
-        let refused = trainer.predictor_with(&given, how, of).unwrap_err().to_string();
+        let refused = trainer.predictor_with(&given, how, of).expect_err("it is refused").to_string();
         assert!(refused.contains(text), "{refused}");
     }
     Ok(())
@@ -185,7 +188,7 @@ fn a_step_keeps_values_of_its_batch_and_of_the_last_micro_batch() -> Result<(), 
             let want: Vec<f64> = (first..first + size).map(|i| i as f64 / 4.0).collect();
             assert_eq!(trainer.kept("twice y")?.data, want, "{accumulate} {step}");
         }
-        let unknown = trainer.kept("y").unwrap_err().to_string();
+        let unknown = trainer.kept("y").expect_err("it is refused").to_string();
         assert_eq!(unknown, "program has no output y; it has twice y");
     }
     Ok(())
@@ -227,7 +230,7 @@ fn a_loss_assigns_buffers_that_a_file_keeps() -> Result<(), Error> {
     std::fs::remove_file(&path).ok();
     assert_eq!(resumed.advance(3)?, losses);
     assert_eq!(queue(&resumed)?, kept);
-    let refused = build(2).unwrap_err().to_string();
+    let refused = build(2).expect_err("it is refused").to_string();
     assert!(
         refused.contains("accumulate · ranks is 2; it must be 1 where a loss assigns a buffer"),
         "{refused}"

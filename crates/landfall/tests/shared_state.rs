@@ -78,7 +78,7 @@ fn a_program_that_writes_needs_the_state_for_itself() -> Result<(), Error> {
     g.assign(w, g.affine(w, 0.5, 0.0)?, g.fill(DType::Bool, [], 1.0)?)?;
     let mut halve = Program::compile(&engine, &state, "halve", &g)?;
     let before = state.read::<f32>("w")?;
-    let refused = halve.run_shared(&state).unwrap_err().to_string();
+    let refused = halve.run_shared(&state).expect_err("it is refused").to_string();
     assert_eq!(
         refused,
         "program halve cannot run on a state that others read at the same time: its assign writes the slab weights; \
@@ -99,7 +99,7 @@ fn programs_of_one_arena_do_not_run_at_the_same_time() -> Result<(), Error> {
     let mut both = set.build()?;
     both[0].write("x", &inputs(0))?;
     both[0].write("draws", &landfall::ops::cursor::seeded(0))?;
-    let refused = both[0].run_shared(&state).unwrap_err();
+    let refused = both[0].run_shared(&state).expect_err("it is refused");
     assert!(
         matches!(&refused, Error::Shared { program, why } if program == "first" && why.contains("arena")),
         "{refused}"
