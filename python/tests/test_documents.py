@@ -28,6 +28,25 @@ def test_arrays():
     assert np.allclose(names["y"].sum(axis=-1), 1)
 
 
+def test_coming_from_pytorch(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks("coming-from-pytorch.md"):
+        run(block, "coming-from-pytorch.md", names)
+    assert (tmp_path / "weights.safetensors").exists()
+
+
+def test_attention_of_the_page_is_that_of_pytorch():
+    torch = pytest.importorskip("torch")
+    names = {}
+    run(blocks("coming-from-pytorch.md")[0], "coming-from-pytorch.md", names)
+    x, w = torch.from_numpy(names["x"]), torch.from_numpy(names["w"])
+    q, k, v = (part.reshape(2, 10, 4, 8).transpose(1, 2) for part in (x @ w).chunk(3, dim=-1))
+    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    expected = y.transpose(1, 2).reshape(2, 10, 32).numpy()
+    assert np.allclose(names["first"], expected, atol=1e-5) and np.allclose(names["second"], expected, atol=1e-5)
+
+
 def test_the_library(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
