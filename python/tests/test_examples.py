@@ -14,7 +14,7 @@ def example(name):
 
 
 def test_the_beam_search_sorts():
-    assert example("sorting").main() > 0.9
+    assert example("sorting").main() > 0.95
 
 
 def test_the_mixture_finds_all_branches():
