@@ -48,7 +48,7 @@ def loss(batch, p):
 
 
 def sample(digit, counters, **p):
-    """Images of these digits: the loop is unrolled, so that one run takes all steps."""
+    """Images of these digits by the steps of Song et al. (2021): the loop is unrolled, so that one run takes all of them."""
     count = digit.shape[0]
     x = counters.normal(spec=("float32", (count, 64)), stream=0)
     for step in range(STEPS, 0, -1):
