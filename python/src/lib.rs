@@ -19,6 +19,7 @@ mod methods;
 mod operand;
 mod ops;
 mod tensor;
+mod xla;
 
 use pyo3::prelude::*;
 
@@ -48,6 +49,10 @@ mod _landfall {
     use crate::ops::{_ops, _reference, _samples, OpFunction};
     #[pymodule_export]
     use crate::tensor::{Memory, Tensor};
+    #[pymodule_export]
+    use crate::device::_xla_layout;
+    #[pymodule_export]
+    use crate::xla::{_xla_handler, _xla_results};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -90,6 +90,8 @@ pub enum Rule {
         "needs {needed} bytes of workspace, {reserved} are reserved; call Engine::reserve({needed}) before"
     )]
     Workspace { needed: usize, reserved: usize },
+    #[error("the workspace meets operand {operand} ({bytes}); a workspace shares no memory with an operand")]
+    WorkspaceOverlaps { operand: usize, bytes: Overlap },
     #[error("shape {from} has {} elements, {to} has {}; a reshape keeps their number", .from.elements(), .to.elements())]
     Reshape { from: Shape, to: Shape },
     #[error(
