@@ -81,7 +81,7 @@ def method(name: str) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and last not in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL):
             shown.append("*")
         last = parameter.kind
-        of_values = several and types[parameter.name].startswith("Value")
+        of_values = several and types[parameter.name].startswith("Operand")
         kind = "Value | Sequence[Value]" if of_values else types[parameter.name]
         text = f"{'*' if several else ''}{parameter.name}: {kind}"
         if parameter.default is not parameter.empty:

@@ -3,7 +3,7 @@
 import os as _os
 from typing import Any as _Any
 
-from . import errors, ops
+from . import errors, nested, ops, optim
 from ._landfall import (
     Tensor,
     _forget_engines,
@@ -18,34 +18,44 @@ from ._landfall import (
     zeros,
 )
 from .attention import scaled_dot_product_attention
+from .draws import checkpoint, normal, uniform
 from .errors import *  # noqa: F403
 from .forecaster import Forecaster
+from .functions import Buckets, Function, jit
 from .graph import Program, Spec, Value, compile, spec
 from .notices import BaselineWarning, DataWarning
 from .train import Trainer
 
 __all__ = [
     "BaselineWarning",
+    "Buckets",
     "DataWarning",
     "Forecaster",
+    "Function",
     "Program",
     "Spec",
     "Tensor",
     "Trainer",
     "Value",
+    "checkpoint",
     "compile",
     "counters",
     "empty",
     "errors",
     "from_dlpack",
     "from_numpy",
+    "jit",
     "load",
+    "nested",
+    "normal",
     "ops",
+    "optim",
     "save",
     "scaled_dot_product_attention",
     "spec",
     "synchronize",
     "tensor",
+    "uniform",
     "zeros",
 ]
 __all__ += errors.__all__

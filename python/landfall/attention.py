@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from typing import Any
 
-from . import graph
 from ._landfall import Value
 from .errors import ArgumentError
+from .functions import Function
 
 __all__ = ["scaled_dot_product_attention"]
 
 
 @lru_cache(maxsize=64)
-def _program(specs: tuple, device: str, process: int, options: tuple) -> graph.Program:
-    """The program of a call: one for each combination of shapes, dtypes, device and options, in a process."""
+def _function(options: tuple[tuple[str, Any], ...]) -> Function:
+    """The function of these options, which has a program for each combination of shapes, dtypes and device."""
 
-    def attention(query, key, value, *mask):
+    def attention(query: Value, key: Value, value: Value, *mask: Value) -> Value:
         return query.scaled_dot_product_attention(key, value, *mask, **dict(options))
 
-    return graph.compile(attention, *(graph.Spec(shape, dtype) for dtype, shape in specs), device=device)
+    return Function(attention)
 
 
 def scaled_dot_product_attention(
@@ -55,7 +54,4 @@ def scaled_dot_product_attention(
         raise ArgumentError(
             f"argument {traced.index(False)} is an array beside values of a traced function; pass it to the function as an argument"
         )
-    described = [graph._described("", arg) for arg in args]
-    device = graph.device_of({of for _, _, of in described}, None)
-    specs = tuple((dtype, tuple(shape)) for dtype, shape, _ in described)
-    return _program(specs, device, os.getpid(), tuple(options.items()))(*args, out=out)
+    return _function(tuple(options.items()))(*args, out=out)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from itertools import count as counter
 from itertools import islice
 from typing import Any
@@ -22,6 +22,8 @@ from typing import Any
 from ._landfall import Program as _Program
 from ._landfall import Tensor, Trace, Value, _compile, from_dlpack
 from .errors import ArgumentError
+from .parameters import Parameters
+from .tracing import Traced, tracing
 
 __all__ = ["Program", "Spec", "Value", "compile", "spec"]
 
@@ -57,7 +59,7 @@ def _free(start: str, count: int, taken: Container[str]) -> list[str]:
     return list(islice((name for i in counter() if (name := f"{start}{i}") not in taken), max(count, 0)))
 
 
-def _parameters(function: Callable, count: int, skipped: Mapping[str, Any]) -> list[str]:
+def _parameters(function: Callable, count: int, skipped: Collection[str]) -> list[str]:
     """The names of the first `count` parameters of a function that are not among `skipped`."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -108,10 +110,11 @@ class Program:
     own, from where `run` then computes without a copy.
     """
 
-    def __init__(self, program: _Program, names: list[str], restore: Callable[[list], Any]):
+    def __init__(self, program: _Program, names: list[str], restore: Callable[[list], Any], tied: Mapping[str, str]):
         self._program = program
         self._names = names
         self._restore = restore
+        self._tied = tied
 
     @property
     def inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -134,6 +137,21 @@ class Program:
 
         What was bound, and a parameter, stays as it is: a call that is given another array for it reads that one, once.
         """
+        given = self._given(args, named)
+        if out is None:
+            return self._restore(self._results(given, None))
+        self._results(given, self._targets(out))
+        return out
+
+    def _results(self, given: dict[str, Any], out: dict[str, Any] | None) -> list[Tensor]:
+        """Runs on arguments by name, all of them or none: the results in order, unless there are destinations."""
+        missing = [name for name in self._names if name not in given]
+        if missing and given:
+            raise ArgumentError(f"the argument {missing[0]} is missing")
+        return self._program.call(given, out)
+
+    def _given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name."""
         if len(args) > len(self._names):
             raise ArgumentError(f"the program takes {', '.join(self._names)}; {len(args)} arguments were given")
         given = dict(zip(self._names, args))
@@ -142,28 +160,39 @@ class Program:
             raise ArgumentError(f"{twice[0]} was given twice, by position and by name")
         unknown = [name for name in named if name not in self.inputs]
         if unknown:
-            raise ArgumentError(f"the program has no argument {unknown[0]}; it has {', '.join(self.inputs)}")
-        given.update(named)
-        missing = [name for name in self._names if name not in given]
-        if missing and given:
-            raise ArgumentError(f"the argument {missing[0]} is missing")
-        if out is None:
-            return self._restore(self._program.call(given, None))
+            raise ArgumentError(
+                f"the program has no argument {unknown[0]}; it has {', '.join(self.inputs)}{self._tie(unknown[0])}"
+            )
+        return {**given, **named}
+
+    def _tie(self, name: str) -> str:
+        """Which input a name is that is none."""
+        return f"; {name} is the same array as {self._tied[name]}, and one input" if name in self._tied else ""
+
+    def _targets(self, out: Any) -> dict[str, Any]:
+        """The destinations of a call by the names of the outputs."""
         names = [name for name, _, _ in self._program.outputs]
         if isinstance(out, Mapping):
-            targets = dict(out)
-            unknown = [name for name in targets if name not in names]
-            absent = [name for name in names if name not in targets]
+            unknown = [name for name in out if name not in names]
+            absent = [name for name in names if name not in out]
             if unknown or absent:
-                wrong = f"out names {unknown[0]!r}, which is no output" if unknown else f"out lacks the output {absent[0]}"
+                wrong = (
+                    f"out names {unknown[0]!r}, which is no output" if unknown else f"out lacks the output {absent[0]}"
+                )
                 raise ArgumentError(f"{wrong}; the program has {', '.join(names)}")
-        else:
-            listed = list(out) if isinstance(out, (tuple, list)) else [out]
-            if len(listed) != len(names):
-                raise ArgumentError(f"out has {len(listed)} arrays, the program has {len(names)} outputs")
-            targets = dict(zip(names, listed))
-        self._program.call(given, targets)
-        return out
+            return dict(out)
+        listed = list(out) if isinstance(out, (tuple, list)) else [out]
+        if len(listed) != len(names):
+            raise ArgumentError(f"out has {len(listed)} arrays, the program has {len(names)} outputs")
+        return dict(zip(names, listed))
+
+    def find_non_finite(self, /, *args: Any, **named: Any) -> None:
+        """Searches the values of a run for the first that has a NaN or an infinite number: `NonFiniteError` names it, an input or the line of
+        the function that made it, with the element. The arguments are as in a call; without any it runs on what was bound or given last.
+
+        It computes each op by itself and reads every value: for finding an error, not for each call. Infinite numbers that belong there, such as
+        the -inf of a mask, are found too."""
+        self._program.find_non_finite(self._given(args, named))
 
     def bind(
         self, inputs: Mapping[str, Any] | None = None, outputs: Mapping[str, Any] | None = None, /, **arrays: Any
@@ -188,7 +217,7 @@ class Program:
         if name not in self.inputs and name not in self.outputs:
             raise ArgumentError(
                 f"the program has no output {name}, and no input; it has the inputs {', '.join(self.inputs)} and the outputs "
-                f"{', '.join(self.outputs)}"
+                f"{', '.join(self.outputs)}{self._tie(name)}"
             )
         return name in self.inputs
 
@@ -196,6 +225,10 @@ class Program:
         """Runs on what is bound, or was given last, without a copy. On a GPU it is issued on the current stream of the library
         of the array `stream_of`."""
         self._program.run(stream_of)
+
+    def seed(self, seed: int) -> None:
+        """Draws from this seed on, an integer from 0: the runs that follow draw what they drew after it before."""
+        self._program.seed(seed_of(seed))
 
     def memory(self, name: str, of: str | None = None) -> Tensor:
         """The memory of an input or output, without a copy. An output's holds its result until the next run. `of`, "input" or
@@ -214,22 +247,34 @@ class Program:
         return f"<landfall.Program ({inputs}) -> ({outputs}) on {self.device}>"
 
 
-def trace(function: Callable, args: tuple, params: Mapping[str, Any]) -> tuple[Trace, Any, list[str], set[str]]:
-    """Calls a function with values: the trace, what it returned, the names of its arguments, the devices of the arrays."""
+def seed_of(seed: Any) -> int:
+    """A seed, which 64 bits hold."""
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= int(seed) < 2**64:
+        raise ArgumentError(f"seed is {seed!r}; it must be an integer from 0 and below 2**64")
+    return int(seed)
+
+
+def trace(
+    function: Callable, args: tuple, named: Mapping[str, Any], parameters: Parameters
+) -> tuple[Traced, Any, list[str], set[str]]:
+    """Calls a function with values: what was traced, what it returned, the names of its arguments, the devices of the arrays."""
     if not callable(function):
         raise ArgumentError(f"a function comes first, before its arguments; {type(function).__qualname__} is none")
-    names = _parameters(function, len(args), params)
-    tracer, devices = Trace(), set()
+    names = _parameters(function, len(args), parameters.names | named.keys())
+    calls, devices = Traced(), set()
 
     def value(name: str, given: Any) -> Value:
         dtype, shape, device = _described(name, given)
         if device is not None:
             devices.add(device)
-        return tracer.input(name, dtype, shape)
+        return calls.trace.input(name, dtype, shape)
 
     values = [value(name, given) for name, given in zip(names, args)]
-    keywords = {name: value(name, given) for name, given in params.items()}
-    return tracer, function(*values, **keywords), names, devices
+    keywords = {name: value(name, given) for name, given in named.items()}
+    weights = {name: value(name, given) for name, given in parameters.arrays.items()}
+    with tracing(calls):
+        returned = function(*values, **keywords, **parameters.keywords(weights))
+    return calls, returned, [*names, *named], devices
 
 
 def device_of(devices: Iterable[str | None], device: str | None) -> str:
@@ -240,23 +285,55 @@ def device_of(devices: Iterable[str | None], device: str | None) -> str:
     return device or (known or ["cpu"])[0]
 
 
-def compile(
-    function: Callable, *args: Any, params: Mapping[str, Any] | None = None, device: str | None = None
-) -> Program:
-    """Compiles a function for arguments of these dtypes and shapes: arrays, or `landfall.spec(shape, dtype)`.
-
-    `params` are arrays that the function takes by keyword; the program reads them where they lie, without a copy, and so
-    sees what is written there later. They must lie row-major without gaps.
-    """
-    params = dict(params or {})
-    tracer, returned, names, devices = trace(function, args, params)
+def results(returned: Any) -> tuple[list[tuple[str, Value]], Callable[[list], Any]]:
+    """The values that a function returned by name, and how their results are returned; what is no value is refused."""
     outputs, restore = _outputs(returned)
     for name, value in outputs:
         if not isinstance(value, Value):
             raise ArgumentError(
                 f"output {name} is {value!r}; it must be a value that the function computed{_uncalled(value)}"
             )
-    program = _compile(tracer, outputs, device_of(devices, device))
-    if params:
-        program.bind(params, {})
-    return Program(program, names, restore)
+    return outputs, restore
+
+
+def build(
+    function: Callable,
+    args: tuple,
+    named: Mapping[str, Any],
+    parameters: Parameters,
+    device: str | None,
+    dropout: bool = False,
+    seed: int = 0,
+) -> Program:
+    """The program of a function with arguments by position and by name, bound to its parameters."""
+    calls, returned, names, devices = trace(function, args, named, parameters)
+    outputs, restore = results(returned)
+    program = _compile(calls.trace, outputs, device_of(devices, device), bool(dropout))
+    if program.draws:
+        program.seed(seed_of(seed))
+    held = {**parameters.arrays, **calls.arrays}
+    if held:
+        program.bind(held, {})
+    return Program(program, names, restore, parameters.tied)
+
+
+def compile(
+    function: Callable,
+    *args: Any,
+    params: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    dropout: bool = False,
+    seed: int = 0,
+) -> Program:
+    """Compiles a function for arguments of these dtypes and shapes: arrays, or `landfall.spec(shape, dtype)`. `landfall.jit` is for those
+    of several shapes.
+
+    `params` are arrays that the function takes by keyword, also in nested dictionaries, lists and tuples, which it then takes with values in
+    place of arrays; inputs of the program have dotted names, `layers.0.weight`. The program reads them where they lie, without a copy, and
+    so sees what is written there later. They must lie row-major without gaps. One array under two names, a tied weight, is one input, which
+    has the first. An optimizer that takes its step in the function writes them there (`landfall.optim`).
+
+    With `dropout`, `x.dropout(rate)` drops as in training; without, it is `x`. A program that draws, by that, `landfall.normal` or
+    `landfall.uniform`, draws other numbers at each run, on its device, and from a `seed` on always the same ones.
+    """
+    return build(function, args, {}, Parameters(params), device, dropout, seed)

@@ -157,7 +157,7 @@ def cast(x: Array | float, /, *, dtype: DTypeLike, out: Out) -> Out: ...
 
 @overload
 def ceil(x: Array | float, /, *, out: None = None) -> Tensor:
-    r"""`out = ⌈x⌉`: the smallest integer that is not less. No gradient."""
+    r"""`out = ⌈x⌉`: the smallest integer that is not less. Gradient: 0."""
     ...
 
 @overload
@@ -309,7 +309,7 @@ def fill(*, spec: str | tuple[DTypeLike, int | Sequence[int]], value: float, out
 
 @overload
 def floor(x: Array | float, /, *, out: None = None) -> Tensor:
-    r"""`out = ⌊x⌋`: the largest integer that is not greater. No gradient."""
+    r"""`out = ⌊x⌋`: the largest integer that is not greater. Gradient: 0."""
     ...
 
 @overload
@@ -689,7 +689,7 @@ def ring_push(ring: Array, cursor: Array, /, *values: Array, out: Any = None) ->
 
 @overload
 def round(x: Array | float, /, *, out: None = None) -> Tensor:
-    r"""`out` = the integer nearest to `x`, the even one of two, as in numpy and PyTorch. No gradient."""
+    r"""`out` = the integer nearest to `x`, the even one of two, as in numpy and PyTorch. Gradient: 0."""
     ...
 
 @overload
@@ -733,7 +733,7 @@ def sigmoid(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
 def sign(x: Array | float, /, *, out: None = None) -> Tensor:
-    r"""`out = −1, 0 or 1`, the sign of `x`. No gradient."""
+    r"""`out = −1, 0 or 1`, the sign of `x`. Gradient: 0."""
     ...
 
 @overload

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict, PyDict};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// How often this process was forked from another that had loaded the package.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -34,18 +34,49 @@ pub(crate) fn issue<T: Send>(
     stream: Option<ForeignStream>,
     call: impl FnOnce() -> Result<T, Error> + Send,
 ) -> PyResult<T> {
-    let done = py.detach(|| {
-        if engine.device() == DeviceKind::Cpu {
-            return call();
-        }
-        // A call chooses a stream and then issues on it: one at a time.
-        let _alone = ON_STREAM.lock().unwrap_or_else(PoisonError::into_inner);
-        if stream.is_some() {
-            engine.follow(stream)?;
-        }
-        call()
-    });
-    done.raised(py)
+    py.detach(|| on_stream(engine, stream, call)).raised(py)
+}
+
+/// Issues a call on a stream of another library; the calling thread needs no lock of the interpreter's.
+pub(crate) fn on_stream<T, E: From<Error>>(
+    engine: &Engine,
+    stream: Option<ForeignStream>,
+    call: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    if engine.device() == DeviceKind::Cpu {
+        return call();
+    }
+    // A call chooses a stream and then issues on it: one at a time.
+    let _alone = ON_STREAM.lock().unwrap_or_else(PoisonError::into_inner);
+    if stream.is_some() {
+        engine.follow(stream)?;
+    }
+    call()
+}
+
+/// The engines that were made for calls without the interpreter: the CPU's, then those of the GPUs.
+static READY: [OnceLock<&'static Engine>; 1 + GPUS] = [const { OnceLock::new() }; 1 + GPUS];
+
+/// The most GPUs of a process.
+const GPUS: usize = 64;
+
+fn place(device: DeviceKind) -> Option<&'static OnceLock<&'static Engine>> {
+    match device {
+        DeviceKind::Cpu => READY.first(),
+        DeviceKind::Cuda(ordinal) => READY.get(usize::try_from(ordinal).ok()?.checked_add(1)?),
+        DeviceKind::Null => None,
+    }
+}
+
+/// Makes the engine of a device for calls that threads without the interpreter make.
+pub(crate) fn make_ready(py: Python<'_>, device: DeviceKind) -> PyResult<&'static Engine> {
+    let engine = on(py, device)?;
+    Ok(place(device).map_or(engine, |place| place.get_or_init(|| engine)))
+}
+
+/// The engine of a device that [`make_ready`] made.
+pub(crate) fn ready(device: DeviceKind) -> Option<&'static Engine> {
+    place(device)?.get().copied()
 }
 
 /// The generation of engines; a tensor of another one belongs to an engine of the parent process.

@@ -119,16 +119,41 @@ fn overlap(rule: &Rule) -> Option<&Overlap> {
 
 /// An error of the engine as an exception.
 pub(crate) fn raise(py: Python<'_>, error: impl Into<Error>) -> PyErr {
-    let mut error = error.into();
-    if let Error::Op(op) = &mut error {
-        // The line is one of this package; Python's traceback shows the caller's.
-        op.at = None;
-    }
-    let exception = Class::of(&error).error(py, error.to_string());
+    let error = without_line(error.into());
+    let exception = Class::of(&error).error(py, text_of(&error));
     match details(exception.value(py), &error) {
         Ok(()) => exception,
         Err(failed) => failed,
     }
+}
+
+/// The error without its line, which is one of this package: Python's traceback shows the caller's.
+fn without_line(mut error: Error) -> Error {
+    if let Error::Op(op) = &mut error {
+        op.at = None;
+    }
+    if let Error::Gradient { cause, .. } = &mut error {
+        cause.at = None;
+    }
+    if let Error::NoPath { at, .. } | Error::Unused { at, .. } | Error::Loss { at, .. } = &mut error {
+        *at = None;
+    }
+    error
+}
+
+/// The text of an error, with what a caller in Python can do.
+fn text_of(error: &Error) -> String {
+    if let Error::Unused { name, .. } = error {
+        return format!(
+            "the loss does not depend on the parameter {name}: no gradient path leads to it; use it, or leave it out of the parameters"
+        );
+    }
+    if let Error::Loss { spec, .. } = error {
+        return format!(
+            "gradients are those of a scalar of a float dtype, and this value is {spec}; take a sum or a mean of it"
+        );
+    }
+    error.to_string()
 }
 
 /// What an `AliasError` says beside its text.

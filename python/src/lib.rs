@@ -19,6 +19,7 @@ mod methods;
 mod operand;
 mod ops;
 mod tensor;
+mod xla;
 
 use pyo3::prelude::*;
 
@@ -28,6 +29,8 @@ mod _landfall {
     #[pymodule_export]
     use crate::columns::Columns;
     #[pymodule_export]
+    use crate::device::_xla_layout;
+    #[pymodule_export]
     use crate::engines::{counters, forget, synchronize};
     #[pymodule_export]
     use crate::forecast::{
@@ -36,6 +39,8 @@ mod _landfall {
     };
     #[pymodule_export]
     use crate::graph::files::{load, save};
+    #[pymodule_export]
+    use crate::graph::optimizer::{_rates, PyMinimiser, PyOptimizer};
     #[pymodule_export]
     use crate::graph::program::{_compile, Compiled, Trace};
     #[pymodule_export]
@@ -48,6 +53,8 @@ mod _landfall {
     use crate::ops::{_ops, _reference, _samples, OpFunction};
     #[pymodule_export]
     use crate::tensor::{Memory, Tensor};
+    #[pymodule_export]
+    use crate::xla::{_xla_handler, _xla_results};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

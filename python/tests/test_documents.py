@@ -28,6 +28,25 @@ def test_arrays():
     assert np.allclose(names["y"].sum(axis=-1), 1)
 
 
+def test_coming_from_pytorch(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks("coming-from-pytorch.md"):
+        run(block, "coming-from-pytorch.md", names)
+    assert (tmp_path / "weights.safetensors").exists()
+
+
+def test_attention_of_the_page_is_that_of_pytorch():
+    torch = pytest.importorskip("torch")
+    names = {}
+    run(blocks("coming-from-pytorch.md")[0], "coming-from-pytorch.md", names)
+    x, w = torch.from_numpy(names["x"]), torch.from_numpy(names["w"])
+    q, k, v = (part.reshape(2, 10, 4, 8).transpose(1, 2) for part in (x @ w).chunk(3, dim=-1))
+    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    expected = y.transpose(1, 2).reshape(2, 10, 32).numpy()
+    assert np.allclose(names["first"], expected, atol=1e-5) and np.allclose(names["second"], expected, atol=1e-5)
+
+
 def test_the_library(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
@@ -42,6 +61,13 @@ def test_the_library(tmp_path, monkeypatch):
             continue
         if block.startswith("def predict"):
             names |= {"x": draw(8, 16), "y": draw(8, 4), "weight": draw(16, 4), "bias": draw(4)}
+        elif block.startswith("def network"):
+            names |= {"x": draw(8, 16), "w0": draw(16, 16), "b0": draw(16), "w1": draw(16, 16), "b1": draw(16)}
+        elif block.startswith("buckets"):
+            names |= {"tokens": draw(2, 50, 16), "mask": np.ones((2, 50), dtype=bool)}
+            names["model"] = lambda tokens, mask, layers: (tokens @ layers[0]["weight"]).sum(axes=-1).where(mask, 0)
+        elif block.startswith("def sample"):
+            names |= {"mean": draw(5), "deviation": np.ones(5, "float32")}
         elif block.startswith("def loss"):
             names |= {"x": draw(64, 16), "y": draw(64, 4), "w": draw(16, 4), "b": draw(4)}
         elif block.startswith("def stream"):
@@ -53,6 +79,10 @@ def test_the_library(tmp_path, monkeypatch):
             names["module"].register_parameter("bias", torch.nn.Parameter(torch.zeros(4)))
         run(block, "python.md", names)
     assert (tmp_path / "trainer.safetensors").exists()
+    first, second, again = (names[name].numpy() for name in ("first", "second", "again"))
+    assert (first != second).any() and (first == again).all()
+    assert np.allclose(np.sum(names["answers"], axis=-1), 1) and len(names["answers"]) == 8
+    assert (names["queue"].numpy()[-32:] != 0).any() and names["likeness"].shape == (32, 128)
 
 
 def test_the_forecaster(tmp_path, monkeypatch):

@@ -60,6 +60,15 @@ def test_a_forked_child_computes_with_an_engine_of_its_own():
     assert not own.numpy().any()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_function_compiles_again_in_a_forked_child():
+    double = lf.jit(lambda x: x * 2.0)
+    x = np.arange(3, dtype="f4")
+    assert double(x).tolist() == [0.0, 2.0, 4.0]
+    assert forked(lambda: (double(x).tolist(), len(double.programs))) == ([0.0, 2.0, 4.0], 2)
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_workers_of_other_start_methods_compute(method):
     if method not in multiprocessing.get_all_start_methods():

@@ -19,6 +19,10 @@ def reference(x, gate):
     return x * torch.nn.functional.silu(gate)
 
 
+def normal(*shape):
+    return torch.randn(shape, requires_grad=True)
+
+
 GATED = lt.op("landfall_tests::gated", gated, torch.empty(2, 3), torch.empty(2, 3))
 
 
@@ -34,9 +38,107 @@ def test_results_and_gradients(device):
             torch.testing.assert_close(got, wanted)
 
 
-def test_the_op_is_well_made():
-    x, gate = (torch.randn(3, 4, requires_grad=True) for _ in range(2))
-    torch.library.opcheck(GATED, (x, gate), test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+def counts(x, index):
+    """Results of three dtypes, of which two are not differentiable. (opcheck adds results to the first, which so is of floats.)"""
+    return lf.ops.gather(x, index, axis=0) * 2.0, x.argmax(axis=-1), x > 0.0
+
+
+def pairs(x, y, mask):
+    """Of two float dtypes, and an argument of truth values."""
+    return (x * x).where(mask, 0.0).sum(axes=0), y.exp()
+
+
+#: Ops by name: the function, and its arguments.
+MADE = {
+    "gated": (gated, lambda: (normal(3, 4), normal(3, 4))),
+    "one_argument": (lambda x: x.softmax(axis=-1), lambda: (normal(2, 5),)),
+    "scalar": (lambda x: (x * x).sum(), lambda: (normal(4),)),
+    "matmul": (lambda x, y: x @ y, lambda: (normal(3, 4), normal(4, 2))),
+    "layer_norm": (lambda x, w, b: x.layer_norm(w, b), lambda: (normal(2, 6), normal(6), normal(6))),
+    "transposed": (lambda x: x.T + 1.0, lambda: (normal(3, 2),)),
+    "unused": (lambda x, y: x.tanh() + 0.0, lambda: (normal(3), normal(2))),
+    "integers": (lambda x: (x + 1, x.argmax(axis=0)), lambda: (torch.arange(5),)),
+    "truth": (lambda x: x > 0.0, lambda: (normal(4),)),
+    "counts": (counts, lambda: (normal(5, 2), torch.tensor([4, 0, 4]))),
+    "pairs": (
+        pairs,
+        lambda: (normal(3, 2), normal(4).double().detach().requires_grad_(), torch.tensor([[True, False]] * 3)),
+    ),
+    "half": (lambda x: x.silu(), lambda: (normal(8).bfloat16().detach().requires_grad_(),)),
+}
+OPS = {
+    name: lt.op(f"landfall_tests::made_{name}", f, *(a.detach() for a in args())) for name, (f, args) in MADE.items()
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_ops_are_well_made(name):
+    args = MADE[name][1]()
+    checks = torch.library.opcheck(OPS[name], args, test_utils="ALL")
+    assert set(checks.values()) == {"SUCCESS"}
+    assert {"test_aot_dispatch_static", "test_aot_dispatch_dynamic"} <= checks.keys()
+
+
+def test_results_of_several_dtypes():
+    x, index = normal(5, 2), torch.tensor([4, 0, 4])
+    rows, best, positive = OPS["counts"](x, index)
+    assert (best.dtype, rows.dtype, positive.dtype) == (torch.int64, torch.float32, torch.bool)
+    torch.testing.assert_close(best, x.argmax(-1))
+    torch.testing.assert_close(positive, x > 0)
+    assert rows.requires_grad and not best.requires_grad and not positive.requires_grad
+    rows.sum().backward()
+    torch.testing.assert_close(x.grad, torch.tensor([[2.0, 2.0], [0, 0], [0, 0], [0, 0], [4, 4]]))
+
+
+def test_a_result_of_integers_may_come_first():
+    op = lt.op("landfall_tests::integers_first", lambda x: (x.argmax(axis=0), x.exp()), torch.empty(3))
+    x = normal(3)
+    best, grown = op(x)
+    assert best.item() == x.argmax().item() and not best.requires_grad
+    torch.testing.assert_close(torch.autograd.grad(grown.sum(), [x])[0], x.exp())
+
+
+def test_gradients_of_two_dtypes_and_none_of_truth_values():
+    x, y, mask = MADE["pairs"][1]()
+    total, grown = OPS["pairs"](x, y, mask)
+    gx, gy = torch.autograd.grad([total.sum(), grown.sum()], [x, y])
+    torch.testing.assert_close(gx, torch.where(mask, 2 * x, 0.0))
+    torch.testing.assert_close(gy, y.exp())
+    # One of the results alone.
+    torch.testing.assert_close(torch.autograd.grad(OPS["pairs"](x, y, mask)[1].sum(), [y])[0], y.exp())
+
+
+def test_an_unused_argument_has_zeros():
+    x, y = normal(3), normal(2)
+    gx, gy = torch.autograd.grad(OPS["unused"](x, y).sum(), [x, y])
+    torch.testing.assert_close(gx, 1 - x.tanh() ** 2)
+    torch.testing.assert_close(gy, torch.zeros(2))
+
+
+def test_ops_of_integers_have_no_gradient():
+    more, best = OPS["integers"](torch.arange(5))
+    assert more.tolist() == [1, 2, 3, 4, 5] and best.item() == 4
+    assert not OPS["truth"](normal(4)).requires_grad
+
+
+def test_programs_of_an_op_are_limited():
+    traced = []
+    op = lt.op("landfall_tests::limited", lambda x: traced.append(x.shape) or x * 2, torch.empty(1), limit=2)
+    for size in (1, 2, 3, 3, 1):
+        x = torch.randn(size)
+        torch.testing.assert_close(op(x), 2 * x)
+    traced.clear()
+    op(torch.randn(3)), op(torch.randn(1))
+    assert traced == []
+    op(torch.randn(2))
+    assert (2,) in traced
+
+
+def test_what_is_no_example():
+    with pytest.raises(lf.ArgumentError, match="give an example"):
+        lt.op("landfall_tests::none", lambda: 1)
+    with pytest.raises(lf.ArgumentError, match="example 1 is 2.0; it must be a tensor of torch"):
+        lt.op("landfall_tests::number", lambda x, y: x * y, torch.empty(1), 2.0)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -127,3 +229,8 @@ def test_a_captured_graph_of_torch_replays_the_program():
         x.normal_()
         graph.replay()
         torch.testing.assert_close(y, reference(x * 2, gate) + 1)
+
+
+def test_a_function_that_draws_is_refused():
+    with pytest.raises(lf.ArgumentError, match="draw them with torch, and pass them as an argument"):
+        lt.op("mine::noisy", lambda x: x + lf.normal(x.shape), torch.zeros(3))

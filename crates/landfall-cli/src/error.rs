@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Why a command fails.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum CliError {
@@ -61,6 +61,8 @@ pub enum CliError {
     #[error("standard output cannot be written: {0}")]
     Output(std::io::Error),
 }
+
+landfall::debug_as_text!(CliError);
 
 impl CliError {
     /// Of a run that had begun.

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const ROWS: usize = 1024;
 
 /// Why an ensemble does not forecast.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum EnsembleError {
     /// The pretrained network.
     #[error(transparent)]
@@ -48,6 +48,8 @@ pub enum EnsembleError {
     #[error(transparent)]
     Engine(#[from] landfall::Error),
 }
+
+landfall::debug_as_text!(EnsembleError);
 
 /// Rows of a column of a series, to be forecast from.
 #[derive(Debug, Clone, Copy)]

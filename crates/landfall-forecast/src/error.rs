@@ -8,7 +8,7 @@ use landfall_train::checkpoint::CheckpointError;
 use std::path::PathBuf;
 
 /// Why a run is not made, trained, continued, forecast from or backtested.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ForecastError {
     /// Before the first step.
@@ -106,6 +106,8 @@ pub enum ForecastError {
         why: Box<ForecastError>,
     },
 }
+
+landfall::debug_as_text!(ForecastError);
 
 impl ForecastError {
     /// Whether a run had begun, so that its directory may hold something of use.

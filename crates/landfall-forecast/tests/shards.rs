@@ -60,7 +60,10 @@ fn session(engine: &Engine, kind: &Kind, options: TrainingOptions) -> Result<Ses
         Kind::Grouped(config, pattern) => {
             let mut model = config.build()?;
             let group = Group { lr: 0.5, weight_decay: Some(0.1) };
-            assert!(model.parameters_mut().group(pattern, group) > 1, "{pattern} names parameters");
+            assert!(
+                model.parameters_mut().group_containing(pattern, group) > 1,
+                "{pattern} names parameters"
+            );
             let (data, loss) = small::data(config).map_err(|e| e.to_string())?;
             let options = TrainingOptions { loss, ..options };
             Ok(Session::new(engine, model, &data, config.context(), config.predicts().values(), options)?)

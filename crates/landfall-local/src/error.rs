@@ -3,7 +3,7 @@
 use crate::model::Model;
 
 /// Why a series cannot be fit or forecast.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalError {
     /// There is nothing to forecast from.
@@ -32,4 +32,11 @@ pub enum LocalError {
         /// What it holds.
         value: f64,
     },
+}
+
+// Rust prints an error that `main` returns by its `Debug`.
+impl std::fmt::Debug for LocalError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }

@@ -103,6 +103,8 @@ pub(crate) fn facts(cpu: &Engine, op: &dyn Tested) -> Check<Facts> {
     };
     let gradient = match op.vjp() {
         Grad::Rule(_) => "rule".to_owned(),
+        Grad::Keeping { .. } => "rule, or from its body".to_owned(),
+        Grad::Zero => "0".to_owned(),
         Grad::FromBody => "from its body".to_owned(),
         Grad::None(why) => format!("none: {why}"),
     };

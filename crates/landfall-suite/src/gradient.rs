@@ -4,7 +4,10 @@ use crate::case::{Case, Check, Failure, Random, Which, cases, each, ensure};
 use crate::device::On;
 use crate::programs::write;
 use landfall::ops::{Body, Grad, Tested};
-use landfall::{DType, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec, Value, grad};
+use landfall::walk::Made;
+use landfall::{
+    All, DType, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec, Value, grad,
+};
 use std::sync::Arc;
 
 /// Relative step of the differences.
@@ -65,20 +68,20 @@ fn gradients(engine: &Engine, case: &Case, cotangents: &Cotangents) -> Check<Vec
     flows.iter().enumerate().map(flow).collect()
 }
 
-fn unless_unbound(result: Result<(), Error>) -> Result<(), Error> {
+pub(crate) fn unless_unbound(result: Result<(), Error>) -> Result<(), Error> {
     match result {
         Err(Error::NoBinding { .. }) => Ok(()),
         other => other,
     }
 }
 
-fn inputs(graph: &Graph, case: &Case) -> Vec<Value> {
+pub(crate) fn inputs(graph: &Graph, case: &Case) -> Vec<Value> {
     let named = case.inputs.iter().enumerate();
     named.map(|(i, h)| graph.input(&format!("input{i}"), h.spec.dtype, h.spec.shape)).collect()
 }
 
 /// Inputs of the program for the cotangents of the float outputs.
-fn weights(graph: &Graph, case: &Case) -> Vec<Option<Value>> {
+pub(crate) fn weights(graph: &Graph, case: &Case) -> Vec<Option<Value>> {
     let outputs = case.outputs.iter().enumerate();
     outputs
         .map(|(j, o)| o.dtype.is_float().then(|| graph.input(&format!("cotangent{j}"), o.dtype, o.shape)))
@@ -86,7 +89,7 @@ fn weights(graph: &Graph, case: &Case) -> Vec<Option<Value>> {
 }
 
 /// The sum, in f64, of the float outputs times their weights, where they have one.
-fn loss(graph: &Graph, outputs: &[Value], weights: &[Option<Value>]) -> Check<Value> {
+pub(crate) fn loss(graph: &Graph, outputs: &[Value], weights: &[Option<Value>]) -> Check<Value> {
     let mut loss = graph.fill(DType::F64, [], 0.0)?;
     for (&out, weight) in outputs.iter().zip(weights) {
         let Some(weight) = *weight else { continue };
@@ -97,41 +100,19 @@ fn loss(graph: &Graph, outputs: &[Value], weights: &[Option<Value>]) -> Check<Va
     Ok(loss)
 }
 
-/// Whether a loss of output `j` alone can be asked for a gradient: an output that is only kept for the gradient of
-/// another one says that it cannot.
-fn carries(case: &Case, j: usize) -> Check<bool> {
-    let graph = Graph::new(&Arc::new(StateSpec::new()));
-    let inputs = inputs(&graph, case);
-    let outputs = graph.op_dyn(case.op.clone(), &inputs)?;
-    let all = weights(&graph, case);
-    let weights: Vec<_> = all.iter().enumerate().map(|(k, w)| w.filter(|_| k == j)).collect();
-    let loss = loss(&graph, &outputs, &weights)?;
-    for (i, &x) in inputs.iter().enumerate().filter(|(i, _)| case.inputs[*i].spec.dtype.is_float()) {
-        match grad(&graph, loss, &[(format!("input{i}"), x)]) {
-            Ok(_) => return Ok(true),
-            Err(Error::NoPath { .. }) => {}
-            Err(Error::Op(e) | Error::Gradient { cause: e, .. })
-                if matches!(e.rule, Rule::NoGradient { .. }) =>
-            {
-                return Ok(false);
-            }
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(true)
-}
+/// Cotangents of the float outputs.
+pub(crate) type Cotangents = [Option<HostTensor>];
 
-/// Cotangents of the outputs that carry one.
-type Cotangents = [Option<HostTensor>];
-
-/// Fixed cotangents for the float outputs of a case that a gradient flows from.
-fn cotangents(case: &Case) -> Check<Vec<Option<HostTensor>>> {
+/// Fixed cotangents for the float outputs of a case: 0 where an output is not finite.
+pub(crate) fn cotangents(case: &Case) -> Check<Vec<Option<HostTensor>>> {
+    let outputs = case.reference()?;
     let fill = |(j, &spec): (usize, &Spec)| {
-        if !spec.dtype.is_float() || !carries(case, j)? {
+        if !spec.dtype.is_float() {
             return Ok(None);
         }
         let mut random = Random::new("cotangent", case.sample * 8 + j);
-        let data: Vec<f64> = (0..spec.shape.elements()).map(|_| random.sign()).collect();
+        let data: Vec<f64> =
+            outputs[j].data.iter().map(|x| if x.is_finite() { random.sign() } else { 0.0 }).collect();
         // Rounded to the coarsest dtype of the comparison, so that all see the same.
         Ok(Some(
             HostTensor::from_fn(Spec::new(DType::F32, spec.shape), |i| data[i]).rounded().cast(spec.dtype),
@@ -144,16 +125,21 @@ fn cotangents(case: &Case) -> Check<Vec<Option<HostTensor>>> {
 fn reference(case: &Case, cotangents: &Cotangents) -> f64 {
     let outputs = case.op.reference(&case.inputs);
     let terms = outputs.iter().zip(cotangents).filter_map(|(o, c)| Some((o, c.as_ref()?)));
-    terms.map(|(o, c)| o.data.iter().zip(&c.data).map(|(a, b)| a * b).sum::<f64>()).sum()
+    let product = |(&a, &b): (&f64, &f64)| if b == 0.0 { 0.0 } else { a * b };
+    terms.map(|(o, c)| o.data.iter().zip(&c.data).map(product).sum::<f64>()).sum()
 }
 
 /// A direction to walk input `i` in: all of its elements, or a few of many.
 fn direction(case: &Case, i: usize, trial: usize) -> Vec<f64> {
-    let x = &case.inputs[i].data;
+    let random = Random::new("direction", case.sample * 64 + i * 8 + trial);
+    within(&case.inputs[i].data, random, trial == 0)
+}
+
+/// A step for each element, or for a few of many, about as long as it.
+pub(crate) fn within(x: &[f64], mut random: Random, all: bool) -> Vec<f64> {
     let typical =
         0.01 * (x.iter().filter(|x| x.is_finite()).map(|x| x * x).sum::<f64>() / x.len() as f64).sqrt();
-    let mut random = Random::new("direction", case.sample * 64 + i * 8 + trial);
-    let keep = if trial == 0 { 1.0 } else { 16.0 / x.len() as f64 };
+    let keep = if all { 1.0 } else { 16.0 / x.len() as f64 };
     let step = |x: &f64| {
         let (s, kept) = (random.sign(), random.uniform() < keep);
         if kept && x.is_finite() { s * x.abs().max(typical) } else { 0.0 }
@@ -201,8 +187,10 @@ pub(crate) fn gradient(on: On, op: &dyn Tested) -> Check {
     let mut differentiable = false;
     let all = cases(op)?;
     each(op, Which::All, |case| {
-        if let Grad::None(why) = case.op.vjp() {
-            return none(case, why);
+        match case.op.vjp() {
+            Grad::None(why) => return none(case, why),
+            Grad::Zero => return zero(case),
+            Grad::Rule(_) | Grad::Keeping { .. } | Grad::FromBody => {}
         }
         if case.outputs.iter().all(|o| !o.dtype.is_float()) {
             return Ok(());
@@ -212,7 +200,6 @@ pub(crate) fn gradient(on: On, op: &dyn Tested) -> Check {
             return Ok(());
         }
         let c = cotangents(case)?;
-        ensure!(c.iter().any(Option::is_some), "no output carries a gradient");
         let flows = gradients(&engine, case, &c)?;
         for (i, flow) in flows.iter().enumerate() {
             let float = case.inputs[i].spec.dtype.is_float();
@@ -277,6 +264,27 @@ fn apart(small: &HostTensor, large: &HostTensor, floor: f64) -> f64 {
     small.data.iter().zip(&large.data).map(far).fold(0.0, f64::max)
 }
 
+/// The gradient of an op that is constant between its steps is zeros: no node is made for it but those.
+fn zero(case: &Case) -> Check {
+    let graph = Graph::new(&Arc::new(StateSpec::new()));
+    let inputs = inputs(&graph, case);
+    let outputs = graph.op_dyn(case.op.clone(), &inputs)?;
+    let mut total = graph.fill(DType::F64, [], 0.0)?;
+    for &out in &outputs {
+        total = graph.add(total, graph.sum(graph.cast(out, DType::F64)?, All)?)?;
+    }
+    for (&x, host) in inputs.iter().zip(&case.inputs).filter(|(_, host)| host.spec.dtype.is_float()) {
+        let found = grad(&graph, total, &[("x".to_owned(), x)])?[0];
+        let Made::Result { op, .. } = graph.made(found)? else {
+            return Err(Failure("the gradient is no result of an op".to_owned()));
+        };
+        let spec = graph.spec(found);
+        ensure!(spec == host.spec, "the gradient is {spec}, not {}", host.spec);
+        ensure!(op.name() == "fill" && format!("{op:?}").contains("value: 0.0"), "the gradient is by {op:?}");
+    }
+    Ok(())
+}
+
 /// Asking an op without a gradient for one names it and says why.
 fn none(case: &Case, why: &str) -> Check {
     let graph = Graph::new(&Arc::new(StateSpec::new()));
@@ -291,7 +299,7 @@ fn none(case: &Case, why: &str) -> Check {
     let outputs = graph.op_dyn(case.op.clone(), &inputs)?;
     let loss = loss(&graph, &outputs, &weights(&graph, case))?;
     match grad(&graph, loss, &[("weights".to_owned(), x)]) {
-        Err(Error::Gradient { parameter, cause }) => {
+        Err(Error::Gradient { parameter, cause, .. }) => {
             let rule = matches!(cause.rule, Rule::NoGradient { why: w } if w == why);
             let told =
                 parameter == "weights" && cause.op == case.op.name() && cause.to_string().contains(why);

@@ -16,6 +16,7 @@ mod aliasing;
 mod allocation;
 mod case;
 mod compare;
+mod cuda;
 mod device;
 mod drawn;
 #[cfg(test)]
@@ -33,10 +34,13 @@ mod purity;
 mod refused;
 mod runner;
 mod sanitized;
+mod second;
 mod sizes;
 #[cfg(test)]
 mod support;
 mod tuned;
+
+pub use cuda::{compile_cuda, cuda_modules};
 
 use case::Check;
 use device::On;
@@ -52,6 +56,7 @@ const PROPERTIES: &[(&str, Property)] = &[
     ("parity", parity::parity),
     ("body", parity::body),
     ("gradient", gradient::gradient),
+    ("second", second::second),
     ("layouts", layouts::layouts),
     ("poison", layouts::poison),
     ("guards", layouts::guards),

@@ -155,6 +155,7 @@ const TOPICS: &[(&str, &[Name])] = &[
             "conv1d", SEVERAL, "conv1d", "conv1d", "module::conv1d";
             "max_pool", SEVERAL, "max_pool1d", "none", "module::max_pool1d";
             "mean_pool", SEVERAL, "avg_pool1d", "none", "module::avg_pool1d";
+            "interpolate", SEVERAL, "nn.functional.interpolate of one axis", "upsample_nearest1d", "module::interpolate";
             "gru", "gru", "nn.GRU", "candle_nn::rnn::GRU", "nn::gru::Gru";
             "lstm", "lstm", "nn.LSTM", "candle_nn::rnn::LSTM", "nn::Lstm";
             "scan", SEVERAL, "a Python loop", "a Rust loop", "a Rust loop";
@@ -296,7 +297,7 @@ const PROGRAMS: &[[&str; 4]] = &[
         "detach, no_grad of a module",
         "Graph::detach; gradients exist only where grad asks for them",
     ],
-    ["autograd.grad(create_graph=True)", "none", "none", "grad of grad, with Graph::in_primitives"],
+    ["autograd.grad(create_graph=True)", "none", "none", "grad of grad"],
     ["nn.Module, nn.Parameter", "Module, VarBuilder", "Module, Param", "nn::Parameters, ParameterId"],
     ["nn.Linear", "candle_nn::Linear", "nn::Linear", "nn::Linear"],
     [

@@ -27,4 +27,6 @@ mod tutorial {
     mod mixed_precision {}
     #[doc = include_str!("../../../docs/tutorial/07-debugging.md")]
     mod debugging {}
+    #[doc = include_str!("../../../docs/tutorial/09-draws-memory-threads.md")]
+    mod draws_memory_threads {}
 }

@@ -158,7 +158,7 @@ fn the_average_follows_the_weights() -> Result<(), Error> {
     {
         let mut p =
             t.predictor(&given, 1, weights, |cx, batch| cx.graph.mul(batch.get("x")?, cx.parameter(w)?))?;
-        let got = p.run(&mut t, &given)?.data;
+        let got = p.run(&t, &given)?.data;
         assert!(got.iter().zip(&want).all(|(g, w)| (g - w).abs() < 1e-12), "{got:?}, it must be {want:?}");
     }
     Ok(())
@@ -232,7 +232,7 @@ fn classes_are_learned_from_bytes_and_predicted_in_batches() -> Result<(), Error
     let mut predictor = t.predictor(&test, 16, Weights::Last, |cx, batch| {
         cx.graph.argmax(logits(cx, batch.get("point")?)?, -1)
     })?;
-    let classes = predictor.run(&mut t, &test)?;
+    let classes = predictor.run(&t, &test)?;
     assert_eq!(classes.dims(), [held]);
     let right = (0..held).filter(|&i| classes.int(i) == labels[i]).count();
     assert!(right >= held - 3, "{right} of {held} are right");

@@ -60,7 +60,7 @@ pub use error::Error;
 #[doc(hidden)]
 pub use half;
 pub use kernel::cpu;
-pub use ops::{HeadsFirst, KvCache, Labels, Var, Visible, Windows};
+pub use ops::{HeadsFirst, Interpolation, KvCache, Labels, Var, Visible, Windows};
 pub use passes::{Mixed, grad, mixed_precision};
 pub use program::{Binding, Program, ProgramSet};
 pub use ranks::{Parts, Signature, Transport, World};

@@ -10,7 +10,7 @@
 use landfall::cuda::{Absence, Compiler, KernelArgs, Module, Piece, Source, launches, survey};
 use landfall::cuda_kernel;
 use landfall::ops::{Sample, table};
-use landfall::{DType, Error, Rule, Spec};
+use landfall::{DType, Spec};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
@@ -60,23 +60,8 @@ const ALL_REGISTERS: &str =
 fn all() -> Result<Vec<(Module, bool)>, String> {
     let mut seen = HashMap::new();
     for op in table() {
-        for sample in op.samples().iter().filter(|s| s.refused.is_none()) {
-            for &dtype in DType::ALL {
-                let specs = specs(sample, dtype);
-                if sample.op.infer(&specs).is_err() {
-                    continue;
-                }
-                let found = match launches(sample.op.as_ref(), &specs) {
-                    Ok(found) => found,
-                    // In the generated suite's list of holes; here it has nothing to compile.
-                    Err(Error::Op(e)) if matches!(e.rule, Rule::Unsupported { .. }) => continue,
-                    Err(e) => return Err(e.to_string()),
-                };
-                for (module, _) in found {
-                    let everywhere = seen.entry(module).or_insert(false);
-                    *everywhere |= dtype == EVERYWHERE;
-                }
-            }
+        for (module, dtypes) in landfall_suite::cuda_modules(op.as_ref())? {
+            *seen.entry(module).or_insert(false) |= dtypes.contains(&EVERYWHERE);
         }
     }
     Ok(seen.into_iter().collect())

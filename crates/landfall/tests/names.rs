@@ -124,3 +124,23 @@ fn an_input_that_a_run_updates_needs_memory_of_its_own() -> Result<(), Error> {
     assert_eq!((memory.read::<f32>()?, p.read::<f32>("c")?), (vec![-5.0, -6.0, 3.0], vec![0.0, 0.0]));
     Ok(())
 }
+
+/// An update is not for an output alone: what was bound is written, though nothing reads it.
+#[test]
+fn an_update_of_an_input_that_nothing_reads_is_made() -> Result<(), Error> {
+    let e = Engine::cpu_with_threads(1)?;
+    let (mut p, mut state) = program(&e, |g| {
+        let (a, b) = (g.input("a", DType::F32, [1, 2]), g.input("b", DType::F32, [2]));
+        let ok = g.fill(DType::Bool, landfall::Shape::SCALAR, 1.0)?;
+        let flat = g.reshape(a, [2])?;
+        g.assign(flat, g.add(flat, b)?, ok)?;
+        g.output("before", g.neg(a)?);
+        Ok(())
+    })?;
+    let a = View::from(e.tensor([1, 2], &[1.0f32, 2.0])?);
+    p.bind(&[("a", &a), ("b", &view(&e, &[10.0, 20.0])?)])?;
+    p.run(&mut state)?;
+    p.run(&mut state)?;
+    assert_eq!((a.read::<f32>()?, p.read::<f32>("before")?), (vec![21.0, 42.0], vec![-11.0, -22.0]));
+    Ok(())
+}

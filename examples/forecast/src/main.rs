@@ -31,7 +31,7 @@ fn errors(engine: &Engine, network: fn(&mut Parameters) -> Network) -> Result<[f
         let day_before = g.slice(past, 1, PAST - 24, FUTURE)?;
         g.concat(&[distance(network.forward(cx, past)?)?, distance(day_before)?], 1)
     })?;
-    let distances = distances.run(&mut trainer, &test)?.data;
+    let distances = distances.run(&trainer, &test)?.data;
     Ok([0, 1].map(|i| distances.iter().skip(i).step_by(2).sum::<f64>() / test.rows() as f64))
 }
 

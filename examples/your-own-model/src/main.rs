@@ -50,7 +50,7 @@ fn accuracy(engine: &Engine) -> Result<f64, Error> {
         let chosen = cx.graph.argmax(logits(cx, batch.get("point")?)?, -1)?;
         cx.graph.cast(cx.graph.equal(chosen, batch.get("arc")?)?, landfall::DType::F32)
     })?;
-    let right = right.run(&mut trainer, &test)?.data;
+    let right = right.run(&trainer, &test)?.data;
     Ok(right.iter().sum::<f64>() / right.len() as f64)
 }
 

@@ -8,6 +8,7 @@ mod import;
 mod layout;
 mod numpy;
 mod parent;
+mod xla;
 
 pub(crate) use abi::{CPU, CUDA, MAX_VERSION};
 pub(crate) use arrow::batches;
@@ -15,3 +16,4 @@ pub(crate) use export::capsule;
 pub(crate) use import::{Imported, from_capsule, from_exchange_api};
 pub(crate) use numpy::{Element, elements, from_array};
 pub(crate) use parent::adopt;
+pub(crate) use xla::{_xla_layout, Call, Given, Handler, Refused, capsule as xla_capsule};

@@ -1,11 +1,12 @@
-//! What stands beside values of a traced function: numbers, and what is refused.
+//! What stands beside values of a traced function: numbers, arrays, and what is refused.
 
 use super::trace::{Step, Tracer};
 use crate::error::{Class, Raise};
 use crate::keyword;
-use crate::operand::Number;
-use landfall::DType;
+use crate::operand::{self, Number};
+use crate::tensor::elements::host;
 use landfall::ops::AttributeValue;
+use landfall::{DType, HostTensor};
 use pyo3::prelude::*;
 
 /// A number as a value of this dtype.
@@ -26,6 +27,30 @@ pub(crate) fn constant(
     tracer.add(step).raised(py).map(|range| range.start)
 }
 
+/// An array, with the numbers that it holds now, as a value; a list of numbers is an array of this dtype. `None` of anything else.
+pub(crate) fn array(tracer: &Tracer, dtype: DType, given: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    let py = given.py();
+    let value = match operand::array(given)? {
+        Some(array) => host(py, &array.view)?,
+        None if keyword::is_list(given) => {
+            let Ok(list) = py.import("numpy")?.call_method1("asarray", (given,)) else { return Ok(None) };
+            // Of text or objects there is no array.
+            let kind: String = list.getattr("dtype")?.getattr("kind")?.extract()?;
+            if !matches!(kind.as_str(), "b" | "i" | "f") {
+                return Ok(None);
+            }
+            let numbers = host(py, &operand::required(&list, "a list")?.view)?;
+            if numbers.spec.dtype == dtype {
+                numbers
+            } else {
+                HostTensor::new(dtype, numbers.spec.shape, numbers.data).raised(py)?
+            }
+        }
+        None => return Ok(None),
+    };
+    tracer.constant(value).raised(py).map(Some)
+}
+
 /// The dtype that numbers have where no value beside them says it: as in numpy and PyTorch.
 pub(crate) fn default_dtype(numbers: impl IntoIterator<Item = Number>) -> DType {
     let is_float = |number: Number| matches!(number, Number::Float(_));
@@ -41,16 +66,9 @@ pub(crate) enum Traced {
     Number((Number, usize)),
 }
 
-/// What is neither a value nor a number, such as an array or a function, beside a value.
+/// What is neither a value nor a number or an array, such as a function, beside a value.
 pub(crate) fn no_operand(py: Python<'_>, what: &str, given: &Bound<'_, PyAny>) -> PyErr {
     let class = given.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-    let why = match keyword::uncalled(given).as_str() {
-        "" if given.hasattr("__dlpack__").unwrap_or(false) => {
-            ", beside a value of a traced function; pass arrays to the function as arguments, or as params of landfall.compile"
-                .to_owned()
-        }
-        "" if keyword::is_list(given) => "; it must be a value or a number: give each by itself".to_owned(),
-        call => format!("; it must be a value or a number{call}"),
-    };
-    Class::Argument.error(py, format!("{what} is a {class}{why}"))
+    let call = keyword::uncalled(given);
+    Class::Argument.error(py, format!("{what} is a {class}; it must be a value, a number or an array{call}"))
 }

@@ -93,7 +93,7 @@ impl ValueMethod {
         let optional = |argument: &Argument| matches!(argument.given, Given::Optional);
         let arguments = taken(self.method).map(|argument| {
             let optional = if optional(argument) { " | None" } else { "" };
-            (argument.name, format!("Value | float{optional}"))
+            (argument.name, format!("Operand{optional}"))
         });
         let parameters = self.method.parameters.iter().map(|p| (p.name, attribute::annotation(p)));
         arguments.chain(parameters).collect()
@@ -179,9 +179,9 @@ fn doc(method: &'static Method) -> String {
         }
     };
     let given = |argument: &Argument| match argument.given {
-        Given::Many { .. } => ": values, one by one or as one list",
-        Given::Optional => ": a value or a number, or None",
-        Given::Always | Given::If { .. } => ": a value or a number",
+        Given::Many { .. } => ": values or arrays, one by one or as one list",
+        Given::Optional => ": a value, an array or a number, or None",
+        Given::Always | Given::If { .. } => ": a value, an array or a number",
     };
     let own =
         method.arguments.first().filter(|_| !many(method)).map(|a| format!("{}: the value itself", a.name));

@@ -1,15 +1,18 @@
 //! `landfall.compile`: a traced function as a program whose memory is planned before it runs.
 
-use super::trace::{Step, Tracer, replay};
+use super::trace::{Line, Recorded, Step, Tracer, replay};
 use super::value::Value;
 use crate::device::Imported;
 use crate::error::{Class, Raise};
 use crate::operand;
 use crate::tensor::Tensor;
 use crate::{dtype, engines};
+use landfall::ops::cursor;
 use landfall::{
-    Binding, DeviceKind, Engine, Error, ForeignStream, Graph, Program, Spec, State, StateSpec, View,
+    Binding, DeviceKind, Engine, Error, ForeignStream, Graph, Program, Spec, State, StateSpec, Value as Node,
+    View,
 };
+use landfall_train::nn::{Context, Mode, Parameters};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +37,34 @@ impl Trace {
         let number = self.tracer.add(Step::Input { name, spec }).raised(dtype.py())?.start;
         Ok(Value { tracer: Arc::clone(&self.tracer), number })
     }
+
+    /// Random numbers: uniform from `low` to `high`, or normal without these.
+    fn draw(
+        &self,
+        dtype: &Bound<'_, PyAny>,
+        shape: &Bound<'_, PyAny>,
+        range: Option<(f64, f64)>,
+    ) -> PyResult<Value> {
+        let spec = Spec::new(dtype::of(dtype)?, crate::tensor::sizes::shape(shape)?);
+        let number = self.tracer.add(Step::Draw { spec, range }).raised(dtype.py())?.start;
+        Ok(Value { tracer: Arc::clone(&self.tracer), number })
+    }
+
+    /// Whether random numbers were drawn.
+    #[getter]
+    fn draws(&self) -> bool {
+        self.tracer.steps().iter().any(|recorded| matches!(recorded.step, Step::Draw { .. }))
+    }
+
+    /// Begins a block that is computed again for its gradients; false within another, of which it is a part.
+    fn begin_block(&self) -> bool {
+        self.tracer.begin_block()
+    }
+
+    /// Ends the block.
+    fn end_block(&self) {
+        self.tracer.end_block();
+    }
 }
 
 /// A compiled function. Its memory is planned, checked and allocated once; a run allocates nothing. On a GPU it is one CUDA
@@ -44,10 +75,25 @@ pub(crate) struct Compiled {
     ready: Mutex<Ready>,
     engine: &'static Engine,
     generation: u64,
+    function: Function,
     /// Names and specs, in order.
     inputs: Vec<(String, Spec)>,
     outputs: Vec<(String, Spec)>,
 }
+
+/// What was traced.
+struct Function {
+    steps: Vec<Recorded>,
+    /// The numbers of the values that are outputs, by name.
+    outputs: Vec<(String, usize)>,
+    /// The line of the user's that made each value.
+    lines: Vec<Option<Line>>,
+    /// Of one that draws random numbers, whether dropout drops.
+    drawing: Option<bool>,
+}
+
+/// The input of a program's cursor.
+const DRAWS: &str = "cursor of draws";
 
 struct Ready {
     program: Program,
@@ -89,15 +135,32 @@ pub(crate) fn _compile(
     trace: &Bound<'_, Trace>,
     outputs: Vec<(String, Bound<'_, Value>)>,
     device: Option<&str>,
+    dropout: bool,
 ) -> PyResult<Compiled> {
     let engine = engines::on(py, engines::device(py, device)?)?;
     let tracer = &trace.get().tracer;
     let steps = tracer.steps();
-    let inputs = steps.iter().filter_map(|step| match step {
+    let inputs = steps.iter().filter_map(|recorded| match &recorded.step {
         Step::Input { name, spec } => Some((name.clone(), *spec)),
-        Step::Op { .. } | Step::Method { .. } | Step::Dropout { .. } | Step::Gradients { .. } => None,
+        Step::Constant { .. }
+        | Step::Op { .. }
+        | Step::Method { .. }
+        | Step::Dropout { .. }
+        | Step::Draw { .. }
+        | Step::Gradients { .. }
+        | Step::Minimise { .. } => None,
     });
     let inputs: Vec<(String, Spec)> = inputs.collect();
+    let draws = steps.iter().any(|recorded| match recorded.step {
+        Step::Draw { .. } => true,
+        Step::Dropout { .. } => dropout,
+        Step::Input { .. }
+        | Step::Constant { .. }
+        | Step::Op { .. }
+        | Step::Method { .. }
+        | Step::Gradients { .. }
+        | Step::Minimise { .. } => false,
+    });
     let mut named = Vec::new();
     for (name, value) in &outputs {
         let value = value.get();
@@ -109,38 +172,64 @@ pub(crate) fn _compile(
         named.push((name.clone(), value.number));
     }
     let outputs = outputs.iter().map(|(name, value)| (name.clone(), value.get().spec())).collect();
+    let drawing = draws.then_some(dropout);
+    let function = Function { steps, outputs: named, lines: tracer.lines(), drawing };
     let ready = py.detach(|| {
-        let first = ready(engine, &steps, &named, &[])?;
+        let first = function.ready(engine, &[], |_, _| ())?;
         // An output that lies in other memory, such as a part of an input, is copied to memory of its own.
-        let parts = named
+        let parts = function
+            .outputs
             .iter()
             .map(|(name, _)| name)
             .filter(|name| first.program.view(Binding::Output(name)).is_err());
         let parts: Vec<&String> = parts.collect();
-        if parts.is_empty() { Ok(first) } else { ready(engine, &steps, &named, &parts) }
+        if parts.is_empty() { Ok(first) } else { function.ready(engine, &parts, |_, _| ()) }
     });
     let ready = Mutex::new(ready.raised(py)?);
-    Ok(Compiled { ready, engine, generation: engines::generation(), inputs, outputs })
+    Ok(Compiled { ready, engine, generation: engines::generation(), function, inputs, outputs })
 }
 
-/// Compiles recorded calls with these outputs, of which some are copied.
-fn ready(
-    engine: &Engine,
-    steps: &[Step],
-    outputs: &[(String, usize)],
-    copied: &[&String],
-) -> Result<Ready, Error> {
-    let spec = Arc::new(StateSpec::new());
-    let graph = Graph::new(&spec);
-    let values = replay(steps, &graph)?;
-    for (name, number) in outputs {
-        let value = values[*number];
-        let copy = copied.contains(&name);
-        graph.output(name, if copy { graph.op1(landfall::ops::Copy, &[value])? } else { value });
+impl Function {
+    /// Compiles the calls with their outputs, of which some are copied; `named` sees the graph and its values.
+    fn ready(
+        &self,
+        engine: &Engine,
+        copied: &[&String],
+        named: impl FnOnce(&Graph, &[Node]),
+    ) -> Result<Ready, Error> {
+        let mut spec = StateSpec::new();
+        let constants = || {
+            self.steps.iter().filter_map(|recorded| {
+                if let Step::Constant { name, value } = &recorded.step { Some((name, value)) } else { None }
+            })
+        };
+        for (name, value) in constants() {
+            spec.add_constant(
+                &format!("memory of {name}"),
+                value.spec.dtype,
+                &[(name.clone(), value.spec.shape)],
+            )?;
+        }
+        let spec = Arc::new(spec);
+        let graph = Graph::new(&spec);
+        let mode = match self.drawing {
+            Some(dropout) => Mode::Draw { cursor: graph.draws(DRAWS)?, dropout },
+            None => Mode::Evaluate,
+        };
+        let values = replay(&self.steps, &Context::new(&graph, &Parameters::new(), mode))?;
+        named(&graph, &values);
+        for (name, number) in &self.outputs {
+            let value = values[*number];
+            let copy = copied.contains(&name);
+            graph.output(name, if copy { graph.op1(landfall::ops::Copy, &[value])? } else { value });
+        }
+        let mut state = State::new(engine, &spec)?;
+        for (name, value) in constants() {
+            state.write_host(name, value)?;
+        }
+        let program = Program::compile(engine, &state, "function", &graph)?;
+        Ok(Ready { program, state, bound: BTreeMap::new(), away: BTreeSet::new() })
     }
-    let state = State::new(engine, &spec)?;
-    let program = Program::compile(engine, &state, "function", &graph)?;
-    Ok(Ready { program, state, bound: BTreeMap::new(), away: BTreeSet::new() })
 }
 
 impl Compiled {
@@ -203,6 +292,20 @@ impl Compiled {
         self.engine.device().to_string()
     }
 
+    /// Draws from this seed on. A program that draws is given one before its first run.
+    fn seed(&self, py: Python<'_>, seed: u64) -> PyResult<()> {
+        if self.function.drawing.is_none() {
+            return Err(Class::Argument.error(py, "the program draws no random numbers, so it has no seed"));
+        }
+        self.with(py, None, |ready| ready.program.write(DRAWS, &cursor::seeded(seed)))
+    }
+
+    /// Whether it draws random numbers.
+    #[getter]
+    fn draws(&self) -> bool {
+        self.function.drawing.is_some()
+    }
+
     /// The memory plan, as JSON.
     fn _report(&self, py: Python<'_>) -> PyResult<String> {
         let report = self.with(py, None, |ready| Ok(ready.program.report()))?;
@@ -252,6 +355,44 @@ impl Compiled {
         })
     }
 
+    /// Searches the values of a run on these inputs, or on what is bound or was written, for the first that is not finite: the error
+    /// names its line.
+    fn find_non_finite(&self, py: Python<'_>, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
+        let inputs = self.imported(arrays)?;
+        let stream = inputs.values().find_map(|array| array.stream);
+        let lines: Vec<Option<String>> =
+            self.function.lines.iter().map(|line| line.as_ref().map(|line| line.text(py))).collect();
+        self.with(py, stream, |ready| {
+            ready.place(self.engine, &inputs)?;
+            for (name, array) in &inputs {
+                ready.program.write_view(name, &array.view)?;
+            }
+            // It refuses inputs that were never written.
+            ready.program.run(&mut ready.state)?;
+            // Without fusion each value that a line made lies in memory of its own.
+            let copied: Vec<&String> = self.function.outputs.iter().map(|(name, _)| name).collect();
+            let mut single =
+                self.function.ready(&self.engine.with_fusion(false), &copied, |graph, values| {
+                    for (&value, line) in values.iter().zip(&lines) {
+                        if let Some(line) = line {
+                            graph.name(value, line);
+                        }
+                    }
+                })?;
+            for (name, spec) in &self.inputs {
+                let view = match ready.bound.get(name).filter(|_| !ready.away.contains(name)) {
+                    Some(bound) => bound.clone(),
+                    None => ready.program.view(Binding::Input(name))?,
+                };
+                if spec.dtype.is_float() {
+                    finite(name, &view)?;
+                }
+                single.program.write_view(name, &view)?;
+            }
+            single.program.find_non_finite(&mut single.state)
+        })
+    }
+
     /// Places inputs and outputs in the memory of these arrays: runs then read and write it in place. The arrays must lie
     /// row-major without gaps, and are kept alive. It records the program anew.
     fn bind(&self, py: Python<'_>, inputs: &Bound<'_, PyDict>, outputs: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -286,6 +427,17 @@ impl Compiled {
             "a program is memory of a device and code for it, and is not pickled; pickle its function and params, and compile \
              them again",
         ))
+    }
+}
+
+/// That all numbers of an input are finite.
+fn finite(name: &str, view: &View) -> Result<(), Error> {
+    let values = view.read_host()?;
+    match values.data.iter().enumerate().find(|(_, value)| !value.is_finite()) {
+        None => Ok(()),
+        Some((element, &value)) => {
+            Err(Error::NonFinite { name: format!("the input {name}"), op: "the call", element, value })
+        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! `landfall.Trainer`: trains a loss that is written as a function.
 
+use super::optimizer::{Apart, ApartGiven, PyOptimizer};
 use super::program::Trace;
-use super::trace::{Site, Step, replay};
+use super::trace::{Recorded, Site, Step, replay};
 use super::value::Value;
 use crate::engines;
 use crate::error::{Class, Raise};
 use crate::operand;
 use crate::tensor::Tensor;
 use crate::tensor::elements::host;
-use landfall::{Engine, Error, Graph, HostTensor, Spec, Value as Node, View, with_dtype};
-use landfall_train::nn::{Context, Dropout, Init, ParameterId, Parameters};
+use landfall::{DType, Element, Engine, Error, Graph, HostTensor, Spec, Value as Node, View, with_dtype};
+use landfall_train::nn::{Context, Init, ParameterId, Parameters};
 use landfall_train::train::{Arrays, Batch, StepRecord, Trainer, TrainingOptions, Weights};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -18,11 +19,33 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The step of a training: parameters by name, and samples of a batch.
+/// The step of a training: parameters and buffers by name, and samples of a batch.
 struct Training<'a> {
     cx: &'a Context<'a>,
     batch: &'a Batch,
     parameters: &'a BTreeMap<String, ParameterId>,
+    buffers: &'a Arrayed,
+}
+
+/// Arrays by name.
+type Arrayed = Vec<(String, HostTensor)>;
+
+/// What a loss gives: its number, and those of what it gives beside it, by name.
+struct Results {
+    loss: usize,
+    beside: Vec<(String, usize)>,
+}
+
+impl Training<'_> {
+    /// The loss. What it gives by the name of a buffer is assigned to it, all else is kept.
+    fn loss(&self, values: &[Node], results: &Results) -> Result<Node, Error> {
+        for (name, number) in &results.beside {
+            let is_buffer = self.buffers.iter().any(|(buffer, _)| buffer == name);
+            let give = if is_buffer { Context::assign } else { Context::keep };
+            give(self.cx, name, values[*number]);
+        }
+        Ok(values[results.loss])
+    }
 }
 
 impl Site for Training<'_> {
@@ -33,12 +56,21 @@ impl Site for Training<'_> {
     fn input(&self, name: &str, _: Spec) -> Result<Node, Error> {
         match self.parameters.get(name) {
             Some(&id) => self.cx.parameter(id),
+            None if self.buffers.iter().any(|(buffer, _)| buffer == name) => self.cx.buffer(name),
             None => self.batch.get(name),
         }
     }
 
+    fn constant(&self, name: &str, _: &HostTensor) -> Result<Node, Error> {
+        self.batch.get(name)
+    }
+
     fn dropout(&self, of: Node, rate: f64) -> Result<Node, Error> {
-        Dropout { rate }.forward(self.cx, of)
+        self.cx.dropout(of, rate)
+    }
+
+    fn draw(&self, spec: Spec, range: Option<(f64, f64)>) -> Result<Node, Error> {
+        self.cx.draw(spec, range)
     }
 }
 
@@ -58,6 +90,17 @@ fn samples(py: Python<'_>, data: &Bound<'_, PyDict>) -> PyResult<Arrays> {
     Ok(arrays)
 }
 
+/// Adds an array that a call of the loss has beside its values.
+fn constant(arrays: Arrays, recorded: &Recorded) -> Result<Arrays, Error> {
+    let Step::Constant { name, value } = &recorded.step else { return Ok(arrays) };
+    let Spec { dtype, shape } = value.spec;
+    if dtype == DType::I64 {
+        return arrays.with_constant(name, shape, (0..value.data.len()).map(|i| value.int(i)).collect());
+    }
+    let rounded = value.data.iter();
+    with_dtype!(any dtype, T => arrays.with_constant(name, shape, rounded.map(|&x| T::from_f64(x)).collect()))
+}
+
 /// Steps between two looks at whether the user wants to stop.
 const STEPS_BETWEEN_SIGNALS: usize = 32;
 
@@ -69,7 +112,23 @@ pub(crate) struct PyTrainer {
     engine: &'static Engine,
     generation: u64,
     names: Vec<String>,
+    buffers: Vec<String>,
     steps: usize,
+}
+
+/// Arrays of a float dtype by name, on the host.
+fn floats(py: Python<'_>, arrays: &Bound<'_, PyDict>, what: &str) -> PyResult<Arrayed> {
+    let read = |(name, array): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let name: String = name.extract()?;
+        let view = operand::required(&array, &format!("{what} {name}"))?.view;
+        if !view.dtype().is_float() {
+            let text = format!("{what} {name} is {}; it must be of a float dtype", view.spec());
+            return Err(Class::DType.error(py, text));
+        }
+        let values = host(py, &view)?;
+        Ok((name, values))
+    };
+    arrays.iter().map(read).collect()
 }
 
 /// The options of a trainer with their defaults, as JSON.
@@ -134,44 +193,92 @@ impl PyTrainer {
     fn new(
         py: Python<'_>,
         trace: &Bound<'_, Trace>,
-        loss: &Bound<'_, Value>,
-        params: &Bound<'_, PyDict>,
+        results: (Bound<'_, Value>, Vec<(String, Bound<'_, Value>)>),
+        arrays: (Bound<'_, PyDict>, Bound<'_, PyDict>),
         data: &Bound<'_, PyDict>,
-        options: &str,
+        how: (String, ApartGiven, Option<Bound<'_, PyOptimizer>>),
         device: Option<&str>,
     ) -> PyResult<Self> {
         let engine = engines::on(py, engines::device(py, device)?)?;
-        let options = named_options(py, options)?;
+        let (options, apart, optimizer) = how;
+        let options = named_options(py, &options)?;
         let steps = trace.get().tracer.steps();
-        let loss = loss.get();
-        if !Arc::ptr_eq(&loss.tracer, &trace.get().tracer) {
-            return Err(Class::Argument.error(py, "the loss is a value of another traced function"));
-        }
-        let number = loss.number;
-        let mut given = Vec::new();
-        for (name, array) in params {
-            let name: String = name.extract()?;
-            let view = operand::required(&array, &format!("parameter {name}"))?.view;
-            if !view.dtype().is_float() {
-                let text = format!(
-                    "parameter {name} is {}; a parameter that is trained is of a float dtype",
-                    view.spec()
-                );
-                return Err(Class::DType.error(py, text));
+        let number = |(name, value): (&str, &Bound<'_, Value>)| {
+            let value = value.get();
+            if Arc::ptr_eq(&value.tracer, &trace.get().tracer) {
+                return Ok(value.number);
             }
-            given.push((name, host(py, &view)?));
-        }
-        let arrays = samples(py, data)?;
-        let names = given.iter().map(|(name, _)| name.clone()).collect();
-        let trainer = py.detach(|| trainer(engine, &steps, number, &given, &arrays, options)).raised(py)?;
+            Err(Class::Argument.error(py, format!("{name} is a value of another traced function")))
+        };
+        let beside = results.1.iter().map(|(name, value)| Ok((name.clone(), number((name, value))?)));
+        let beside = beside.collect::<PyResult<_>>()?;
+        let results = Results { loss: number(("the loss", &results.0))?, beside };
+        let (given, kept) = (floats(py, &arrays.0, "parameter")?, floats(py, &arrays.1, "buffer")?);
+        let data = steps.iter().try_fold(samples(py, data)?, constant).raised(py)?;
+        let named = |list: &Arrayed| list.iter().map(|(name, _)| name.clone()).collect();
+        let (names, buffers) = (named(&given), named(&kept));
+        let mut parameters = Parameters::new();
+        let add = |(name, values): &(String, HostTensor)| {
+            (name.clone(), parameters.add(name, values.spec.shape, Init::Constant(0.0)))
+        };
+        let ids: BTreeMap<String, ParameterId> = given.iter().map(add).collect();
+        kept.iter().for_each(|(name, values)| parameters.add_buffer(name, values.spec.shape, 0.0));
+        Apart::from(apart).tell(py, &mut parameters)?;
+        let named = options.optimizer.of(&options);
+        let own = optimizer.as_ref().map(Bound::get);
+        let of = own.map_or(&named, |own| &own.optimizer);
+        let made = py.detach(|| {
+            let mut trainer =
+                Trainer::with_optimizer(engine, &parameters, &data, options, of.as_ref(), |cx, batch| {
+                    let training = Training { cx, batch, parameters: &ids, buffers: &kept };
+                    training.loss(&replay(&steps, &training)?, &results)
+                })?;
+            given
+                .iter()
+                .chain(&kept)
+                .try_for_each(|(name, values)| trainer.state.write_host(name, values))?;
+            Ok(trainer)
+        });
+        let trainer = match own {
+            Some(own) => own.raised(py, made)?,
+            None => made.raised(py)?,
+        };
         let steps = trainer.steps();
-        Ok(Self { trainer: Mutex::new(trainer), engine, generation: engines::generation(), names, steps })
+        Ok(Self {
+            trainer: Mutex::new(trainer),
+            engine,
+            generation: engines::generation(),
+            names,
+            buffers,
+            steps,
+        })
+    }
+
+    /// What the loss gave of the last step by this name.
+    fn kept(&self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
+        let values = self.with(py, |trainer| trainer.kept(name))?;
+        Ok(Tensor::new(View::from(self.engine.from_host(&values).raised(py)?)))
+    }
+
+    /// Copies of the buffers by name.
+    fn buffers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for name in &self.buffers {
+            let values = self.with(py, |trainer| trainer.state.read_host(name))?;
+            dict.set_item(name, Tensor::new(View::from(self.engine.from_host(&values).raised(py)?)))?;
+        }
+        Ok(dict)
     }
 
     /// Steps of the whole training.
     #[getter]
     fn steps(&self) -> usize {
         self.steps
+    }
+
+    /// Sets the learning rate of each step.
+    fn schedule(&self, py: Python<'_>, rates: Vec<f64>) -> PyResult<()> {
+        self.with(py, |trainer| trainer.schedule(|step| rates.get(step).copied().unwrap_or(f64::NAN)))
     }
 
     /// Steps done.
@@ -289,26 +396,4 @@ impl PyTrainer {
         }
         py.detach(|| work(&mut self.trainer.lock().unwrap_or_else(PoisonError::into_inner))).raised(py)
     }
-}
-
-/// The trainer of recorded calls.
-fn trainer(
-    engine: &Engine,
-    steps: &[Step],
-    loss: usize,
-    given: &[(String, HostTensor)],
-    data: &Arrays,
-    options: TrainingOptions,
-) -> Result<Trainer, Error> {
-    let mut parameters = Parameters::new();
-    let ids: BTreeMap<String, ParameterId> = given
-        .iter()
-        .map(|(name, values)| (name.clone(), parameters.add(name, values.spec.shape, Init::Constant(0.0))))
-        .collect();
-    let mut trainer = Trainer::new(engine, &parameters, data, options, |cx, batch| {
-        let values = replay(steps, &Training { cx, batch, parameters: &ids })?;
-        Ok(values[loss])
-    })?;
-    given.iter().try_for_each(|(name, values)| trainer.state.write_host(name, values))?;
-    Ok(trainer)
 }

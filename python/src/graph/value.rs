@@ -1,15 +1,15 @@
 //! `landfall.Value`: what a traced function computes with.
 
-use super::beside::{Traced, constant, no_operand};
+use super::beside::{Traced, array, constant, no_operand};
 use super::trace::{Step, Tracer};
 use crate::attribute;
 use crate::error::{Class, Raise};
 use crate::keyword::{self, taken};
 use crate::operand::{self, Number};
-use crate::tensor::cuts::{self, Cut};
+use crate::tensor::cuts::{self, index};
 use crate::{dtype, tensor};
 use landfall::ops::AttributeValue;
-use landfall::{Axis, DType, Rule, Spec};
+use landfall::{DType, Spec};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -35,7 +35,7 @@ impl Value {
         self.tracer.spec(number)
     }
 
-    fn of(&self, number: usize) -> Self {
+    pub(super) fn of(&self, number: usize) -> Self {
         Self { tracer: Arc::clone(&self.tracer), number }
     }
 
@@ -58,70 +58,8 @@ impl Value {
         self.add(py, Step::Method { name, args, given })
     }
 
-    /// A matrix product; a vector is one row before a matrix, and one column behind it, without that axis in the result.
-    fn product<'py>(&self, py: Python<'py>, rhs: &Self) -> PyResult<Bound<'py, PyAny>> {
-        let (l, r) = (self.spec(), rhs.spec());
-        let (row, column) = (l.shape.rank() == 1, r.shape.rank() == 1);
-        let multiply = |lhs: &Self, rhs: &Self| -> PyResult<Self> {
-            let args = vec![Some(lhs.number), Some(rhs.number)];
-            Ok(self.of(self
-                .tracer
-                .add(Step::Method { name: "matmul", args, given: Vec::new() })
-                .raised(py)?
-                .start))
-        };
-        if !row && !column || l.shape.rank() == 0 || r.shape.rank() == 0 {
-            return Ok(Bound::new(py, multiply(self, rhs)?)?.into_any());
-        }
-        let size = |shape: &[usize], vector: bool| shape[shape.len() - if vector { 1 } else { 2 }];
-        let (own, other) = (l.shape.last(), size(r.shape.dims(), column));
-        if own != other {
-            return Err(Class::Shape.error(
-                py,
-                format!("matmul({l}, {r}): a row of the first has {own} elements, a column of the second {other}; they must be equal"),
-            ));
-        }
-        let lhs = if row { self.shaped(py, &[1, own])? } else { self.clone() };
-        let rhs = if column { rhs.shaped(py, &[other, 1])? } else { rhs.clone() };
-        let out = multiply(&lhs, &rhs)?;
-        let mut sizes = out.spec().shape.dims().to_vec();
-        let rank = sizes.len();
-        if column {
-            sizes.remove(rank - 1);
-        }
-        if row {
-            sizes.remove(rank - 2);
-        }
-        Ok(Bound::new(py, out.shaped(py, &sizes)?)?.into_any())
-    }
-
-    /// The same elements with other sizes.
-    fn shaped(&self, py: Python<'_>, sizes: &[usize]) -> PyResult<Self> {
-        let sizes = sizes.iter().map(|&d| d as i64).collect();
-        self.one(py, "reshape", vec![("shape", AttributeValue::Ints(sizes))])
-    }
-
-    /// The axis that an argument of a method names, of `rank` axes.
-    fn axis(
-        &self,
-        method: &'static str,
-        name: &str,
-        given: &Bound<'_, PyAny>,
-        rank: usize,
-    ) -> PyResult<usize> {
-        let py = given.py();
-        let Some(axis) = keyword::integer(given).and_then(|axis| isize::try_from(axis).ok()) else {
-            let text = crate::error::text(given);
-            return Err(Class::AttributeValue.error(
-                py,
-                format!("{method}: {name} is {text}; it must be an axis, one integer, negative from the end"),
-            ));
-        };
-        axis.index(rank).map_err(|rule: Rule| rule.of(method, &[self.spec()], None, None)).raised(py)
-    }
-
     /// A method that gives one value.
-    fn one(
+    pub(super) fn one(
         &self,
         py: Python<'_>,
         name: &'static str,
@@ -131,11 +69,14 @@ impl Value {
         Ok(self.of(self.tracer.add(step).raised(py)?.start))
     }
 
-    /// What an object is beside this value, if it is a value of the same function, or a number.
+    /// What an object is beside this value, if it is a value of the same function, a number, an array or a list of numbers.
     pub(super) fn operand(&self, other: &Bound<'_, PyAny>) -> PyResult<Option<Traced>> {
         match other.cast::<Self>() {
             Ok(value) => self.same(value.get(), other.py()).map(Traced::Value).map(Some),
-            Err(_) => Ok(operand::lone(other)?.map(Traced::Number)),
+            Err(_) => match operand::lone(other)? {
+                Some(number) => Ok(Some(Traced::Number(number))),
+                None => Ok(array(&self.tracer, self.spec().dtype, other)?.map(Traced::Value)),
+            },
         }
     }
 
@@ -154,7 +95,7 @@ impl Value {
     }
 
     /// The number of another value, which must be of the same function.
-    fn same(&self, other: &Self, py: Python<'_>) -> PyResult<usize> {
+    pub(super) fn same(&self, other: &Self, py: Python<'_>) -> PyResult<usize> {
         if Arc::ptr_eq(&self.tracer, &other.tracer) { Ok(other.number) } else { Err(stranger(py)) }
     }
 
@@ -167,7 +108,7 @@ impl Value {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = other.py();
         let Some(operand) = self.operand(other)? else {
-            if other.hasattr(pyo3::intern!(py, "__dlpack__"))? || !keyword::uncalled(other).is_empty() {
+            if !keyword::uncalled(other).is_empty() {
                 return Err(no_operand(py, &format!("the operand of {name}"), other));
             }
             return Ok(py.NotImplemented().into_bound(py));
@@ -255,7 +196,7 @@ impl Value {
 
     /// The number of axes.
     #[getter]
-    fn ndim(&self) -> usize {
+    pub(super) fn ndim(&self) -> usize {
         self.spec().shape.rank()
     }
 
@@ -279,57 +220,21 @@ impl Value {
         axes: &Bound<'py, PyTuple>,
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = axes.py();
-        if axes.is_empty() && keywords.is_none() {
-            return self.method(py, "transpose", &[], Vec::new());
-        }
-        let [first, second] = taken("transpose", ["axis0", "axis1"], 2, axes, keywords)?;
-        let rank = self.ndim();
-        let mut order: Vec<i64> = (0..rank as i64).collect();
-        if let (Some(first), Some(second)) = (first, second) {
-            order.swap(
-                self.axis("transpose", "axis0", &first, rank)?,
-                self.axis("transpose", "axis1", &second, rank)?,
-            );
-        }
-        self.method(py, "permute", &[], vec![("axes", AttributeValue::Ints(order))])
+        self.swapped(axes, keywords)
     }
 
     /// The value without an axis of size 1, or several; without all of them where none are given. Negative axes count from the end.
     #[pyo3(signature = (*args, **keywords), text_signature = "($self, /, axis=None)")]
     fn squeeze(&self, args: &Bound<'_, PyTuple>, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let py = args.py();
         let [axis] = taken("squeeze", ["axis"], 0, args, keywords)?;
-        let (spec, rank) = (self.spec(), self.ndim());
-        let sizes = spec.shape.dims();
-        let out: Vec<usize> = match axis {
-            None => (0..rank).filter(|&axis| sizes[axis] == 1).collect(),
-            Some(axes) if keyword::is_list(&axes) => axes
-                .try_iter()?
-                .map(|axis| self.axis("squeeze", "axis", &axis?, rank))
-                .collect::<PyResult<_>>()?,
-            Some(axis) => vec![self.axis("squeeze", "axis", &axis, rank)?],
-        };
-        if let Some(axis) = out.iter().find(|&&axis| sizes[axis] != 1) {
-            let why = format!(
-                "squeeze({spec}): axis {axis} has size {}; only an axis of size 1 can go",
-                sizes[*axis]
-            );
-            return Err(Class::Shape.error(py, why));
-        }
-        let left: Vec<usize> = (0..rank).filter(|axis| !out.contains(axis)).map(|axis| sizes[axis]).collect();
-        self.shaped(py, &left)
+        self.without(args.py(), axis)
     }
 
     /// The value with a new axis of size 1 at this place of the result; a negative one counts from its end.
     #[pyo3(signature = (*args, **keywords), text_signature = "($self, /, axis)")]
     fn unsqueeze(&self, args: &Bound<'_, PyTuple>, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let [axis] = taken("unsqueeze", ["axis"], 1, args, keywords)?;
-        let mut sizes = self.spec().shape.dims().to_vec();
-        if let Some(axis) = axis {
-            sizes.insert(self.axis("unsqueeze", "axis", &axis, sizes.len() + 1)?, 1);
-        }
-        self.shaped(args.py(), &sizes)
+        self.with_axis(args.py(), axis)
     }
 
     /// This value and others of its shape along a new axis of the result; a negative axis counts from its end. The others are given
@@ -340,26 +245,7 @@ impl Value {
         values: &Bound<'py, PyTuple>,
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = values.py();
-        let [axis] = taken("stack", ["axis"], 0, &PyTuple::empty(py), keywords)?;
-        let rank = self.ndim() + 1;
-        let axis = axis.map_or(Ok(0), |axis| self.axis("stack", "axis", &axis, rank))?;
-        let mut sizes = self.spec().shape.dims().to_vec();
-        sizes.insert(axis, 1);
-        let mut rows = vec![Some(self.shaped(py, &sizes)?.number)];
-        for other in keyword::spread(values)? {
-            let Ok(value) = other.cast::<Self>() else {
-                return Err(no_operand(py, &format!("stack: value {}", rows.len()), &other));
-            };
-            self.same(value.get(), py)?;
-            let (own, its) = (self.spec(), value.get().spec());
-            if own.shape != its.shape {
-                return Err(Class::Shape.error(py, format!("stack({own}, {its}): the shapes must be equal")));
-            }
-            rows.push(Some(value.get().shaped(py, &sizes)?.number));
-        }
-        let given = vec![("axis", AttributeValue::Int(axis as i64))];
-        self.add(py, Step::Method { name: "concat", args: rows, given })
+        self.stacked(values, keywords)
     }
 
     /// This value where a condition holds, and another value or a number elsewhere; all three are broadcast.
@@ -374,17 +260,16 @@ impl Value {
         let (Some(condition), Some(other)) = (condition, other) else {
             return Err(Class::Argument.error(py, "where takes a condition and another value"));
         };
-        let Ok(condition) = condition.cast::<Self>() else {
+        let Some(Traced::Value(condition)) = self.operand(&condition)? else {
             return Err(no_operand(py, "where: condition", &condition));
         };
-        self.same(condition.get(), py)?;
         let operand = self.operand(&other)?.ok_or_else(|| no_operand(py, "where: other", &other))?;
         let other = self.placed(py, operand, self.spec().dtype, "where: other")?;
-        condition.get().method(py, "select", &[self.number, other], Vec::new())
+        self.of(condition).method(py, "select", &[self.number, other], Vec::new())
     }
 
-    /// Sets elements to zero at random with this probability while training, and scales the others by 1 / (1 - rate);
-    /// elsewhere the value itself.
+    /// Sets elements to zero at random with this probability while training, and in a program of `landfall.compile(.., dropout=True)`,
+    /// and scales the others by 1 / (1 - rate); elsewhere the value itself.
     #[pyo3(signature = (*args, **keywords), text_signature = "($self, /, rate)")]
     fn dropout<'py>(
         &self,
@@ -405,54 +290,33 @@ impl Value {
         self.add(py, Step::Dropout { of: self.number, rate })
     }
 
-    /// The gradients of this scalar with respect to other values of the function, in order.
+    /// The gradients of this scalar with respect to other values of the function, in order. A value that the scalar does not depend on is an
+    /// error; with `allow_unused` its gradient is zeros.
+    #[pyo3(signature = (values, *, allow_unused = false))]
     fn gradients<'py>(
         &self,
         py: Python<'py>,
         values: Vec<Bound<'py, Self>>,
+        allow_unused: bool,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let numbers = values.iter().map(|v| self.same(v.get(), py)).collect::<PyResult<Vec<_>>>()?;
-        let step = Step::Gradients { of: self.number, with_respect_to: numbers };
+        let step = Step::Gradients { of: self.number, with_respect_to: numbers, allow_unused };
         let range = self.tracer.add(step).raised(py)?;
         PyTuple::new(py, range.map(|number| self.of(number)))
     }
 
-    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let py = key.py();
-        let cuts = cuts::of(self.spec(), key)?;
-        if cuts.is_empty() {
-            // All of it is a value of its own too.
-            let sizes = self.spec().shape.dims().iter().map(|&d| d as i64).collect();
-            return self.one(py, "reshape", vec![("shape", AttributeValue::Ints(sizes))]);
+    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if cuts::has_arrays(key)? {
+            // Rows by index are calls like those of a user's.
+            return index(Bound::new(key.py(), self.clone())?.as_any(), key);
         }
-        let mut out = self.clone();
-        for cut in cuts {
-            let mut sizes: Vec<i64> = out.spec().shape.dims().iter().map(|&d| d as i64).collect();
-            let (axis, start, len, step): (_, usize, usize, isize) = match cut {
-                Cut::NewAxis(axis) => {
-                    sizes.insert(axis, 1);
-                    out = out.one(py, "reshape", vec![("shape", AttributeValue::Ints(sizes))])?;
-                    continue;
-                }
-                Cut::Range { axis, start, len, step } => (axis, start, len, step),
-                Cut::At { axis, index } => (axis, index, 1, 1),
-            };
-            // Backwards are the same elements from the last on, turned round.
-            let back = step < 0 && len > 1;
-            let (start, step) =
-                (start - if back { (len - 1) * step.unsigned_abs() } else { 0 }, step.unsigned_abs());
-            let places = [("axis", axis), ("start", start), ("len", len), ("step", step)];
-            let given = places.into_iter().map(|(name, v)| (name, AttributeValue::Int(v as i64))).collect();
-            out = out.one(py, "slice_step", given)?;
-            if back {
-                out = out.one(py, "flip", vec![("axis", AttributeValue::Int(axis as i64))])?;
-            }
-            if matches!(cut, Cut::At { .. }) {
-                sizes.remove(axis);
-                out = out.one(py, "reshape", vec![("shape", AttributeValue::Ints(sizes))])?;
-            }
-        }
-        Ok(out)
+        Ok(Bound::new(key.py(), self.cut(key)?)?.into_any())
+    }
+
+    /// An array as a value of the same function.
+    fn _constant(&self, array: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let number = self::array(&self.tracer, self.spec().dtype, array)?;
+        number.map(|number| self.of(number)).ok_or_else(|| no_operand(array.py(), "a constant", array))
     }
 
     fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {
@@ -472,6 +336,17 @@ impl Value {
 
     fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
         Err(no_contents(py, "return it, and read the program's result"))
+    }
+
+    /// Without it numpy would take a value for a sequence.
+    #[pyo3(signature = (*_args, **_keywords))]
+    fn __array__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyTuple>,
+        _keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        Err(no_contents(py, "numpy cannot compute with it; the functions of landfall.ops do"))
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -535,6 +410,10 @@ impl Value {
         self.binary("matmul", other, false)
     }
 
+    fn __rmatmul__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.binary("matmul", other, true)
+    }
+
     fn __pow__<'py>(
         &self,
         exponent: &Bound<'py, PyAny>,
@@ -585,6 +464,14 @@ impl Value {
 
     fn __or__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.binary("or", other, false)
+    }
+
+    fn __rand__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.binary("and", other, true)
+    }
+
+    fn __ror__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.binary("or", other, true)
     }
 
     fn __richcmp__<'py>(&self, other: &Bound<'py, PyAny>, op: CompareOp) -> PyResult<Bound<'py, PyAny>> {

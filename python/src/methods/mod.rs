@@ -277,12 +277,21 @@ impl Tensor {
         along(slf.as_any())
     }
 
-    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
-        self.cut(key).map(Self::new)
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if cuts::has_arrays(key)? {
+            return cuts::index(slf.as_any(), key);
+        }
+        Ok(Bound::new(slf.py(), Self::new(slf.get().cut(key)?))?.into_any())
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = key.py();
+        if cuts::has_arrays(key)? {
+            return Err(Class::Argument.error(
+                py,
+                "elements at an array of indices are not assigned; assign to slices, add with ops.scatter_add, or choose with ops.where",
+            ));
+        }
         ops::assign(py, &self.cut(key)?, value)
     }
 

@@ -99,7 +99,8 @@ pub(super) fn taken(op: &dyn Tested) -> Vec<DType> {
 
 fn gradient(op: &dyn Tested) -> Vec<String> {
     match op.vjp() {
-        Grad::Rule(_) | Grad::FromBody => Vec::new(),
+        Grad::Rule(_) | Grad::Keeping { .. } | Grad::FromBody => Vec::new(),
+        Grad::Zero => vec!["0".to_owned()],
         Grad::None(why) => vec![format!("none: {why}")],
     }
 }

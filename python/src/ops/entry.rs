@@ -2,14 +2,14 @@
 
 use crate::error::{Class, Raise};
 use landfall::ops::{Argument, Attribute, AttributeValue, Given, Named, Tested, by_name_for, named};
-use landfall::{Rule, Spec};
+use landfall::{Error, Rule, Spec};
 use pyo3::prelude::*;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// An op of the table under one of its names, with the ops that calls made of it.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub(super) named: Named,
     made: Mutex<Vec<Made>>,
 }
@@ -33,11 +33,16 @@ pub(super) fn entries() -> &'static [Entry] {
     })
 }
 
-/// The entry of this name.
-pub(super) fn entry(py: Python<'_>, name: &str) -> PyResult<&'static Entry> {
+/// The entry of this name, if there is one.
+pub(crate) fn found(name: &str) -> Option<&'static Entry> {
     let all = entries();
-    let found = all.binary_search_by(|entry| entry.name().cmp(name)).ok().and_then(|at| all.get(at));
-    found.ok_or_else(|| Class::Argument.error(py, format!("no op is called {name:?}; landfall.ops has all")))
+    all.binary_search_by(|entry| entry.name().cmp(name)).ok().and_then(|at| all.get(at))
+}
+
+/// The entry of this name.
+pub(crate) fn entry(py: Python<'_>, name: &str) -> PyResult<&'static Entry> {
+    found(name)
+        .ok_or_else(|| Class::Argument.error(py, format!("no op is called {name:?}; landfall.ops has all")))
 }
 
 impl Entry {
@@ -45,12 +50,12 @@ impl Entry {
         self.named.op.as_ref()
     }
 
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.op().name()
     }
 
     /// The attributes that are keywords: all but the one that gives the name.
-    pub(super) fn attributes(&self) -> impl Iterator<Item = &'static Attribute> {
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = &'static Attribute> {
         self.op().declared().iter().filter(|attribute| Some(attribute.name) != self.named.by)
     }
 
@@ -85,15 +90,24 @@ impl Entry {
     }
 
     /// The op with these attributes, for arguments of these specs.
-    pub(super) fn made(
+    pub(crate) fn made(
         &self,
         py: Python<'_>,
         attributes: &[(&'static str, AttributeValue)],
         args: &[Spec],
     ) -> PyResult<Arc<dyn Tested>> {
         // The exception is made when the lock is free again: that may let another thread run.
+        self.op_for(attributes, args).raised(py)
+    }
+
+    /// The same, for threads without the interpreter.
+    pub(crate) fn op_for(
+        &self,
+        attributes: &[(&'static str, AttributeValue)],
+        args: &[Spec],
+    ) -> Result<Arc<dyn Tested>, Error> {
         let made = self.find_or_make(attributes, args);
-        made.map_err(|rule| rule.of(self.name(), args, None, None)).raised(py)
+        made.map_err(|rule| rule.of(self.name(), args, None, None).into())
     }
 
     fn find_or_make(

@@ -6,10 +6,11 @@ mod entry;
 mod samples;
 
 pub(crate) use call::{assign, call, cast, copy};
+pub(crate) use entry::{Entry, entry, found};
 pub(crate) use samples::{_reference, _samples};
 
 use crate::attribute;
-use entry::{Entry, entries};
+use entry::entries;
 use landfall::ops::{Body, Given};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};

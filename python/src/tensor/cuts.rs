@@ -3,7 +3,7 @@
 use crate::error::{Class, text};
 use landfall::Spec;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyString, PyTuple};
 
 /// What an index does to one axis, counted in what the cuts before left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,13 +67,31 @@ pub(crate) fn of(spec: Spec, key: &Bound<'_, PyAny>) -> PyResult<Vec<Cut>> {
             return refused(
                 Class::Argument,
                 format!(
-                    "{} is neither an integer nor a slice, None or ...; rows by a tensor of indices are ops.gather(x, indices)",
+                    "{} is neither an integer nor a slice, None, ... or an array of integers",
                     text(item)
                 ),
             );
         }
     }
     Ok(cuts)
+}
+
+/// Whether an index has arrays, lists or values of a traced function in it: what is neither an integer nor a cut.
+pub(crate) fn has_arrays(key: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let is_array = |item: &Bound<'_, PyAny>| -> PyResult<bool> {
+        Ok(integer(item).is_none()
+            && !item.is_instance_of::<PyString>()
+            && item.hasattr(pyo3::intern!(item.py(), "__getitem__"))?)
+    };
+    match key.cast::<PyTuple>() {
+        Ok(tuple) => tuple.iter().try_fold(false, |found, item| Ok(found || is_array(&item)?)),
+        Err(_) => is_array(key),
+    }
+}
+
+/// The elements of a tensor or value at an index with arrays.
+pub(crate) fn index<'py>(of: &Bound<'py, PyAny>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    of.py().import("landfall.indexing")?.call_method1("index", (of, key))
 }
 
 /// The integer that an index is: anything with `__index__`, but no truth value.

@@ -6,7 +6,7 @@ use crate::message::setting::{Setting, Spelling};
 use std::fmt;
 
 /// What is wrong with covariates.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum CovariateError {
@@ -73,6 +73,8 @@ pub enum CovariateError {
     #[error("{file}: it has no series `{series}`; it has {}", list(.known))]
     FutureSeries { file: String, series: String, known: Vec<String> },
 }
+
+crate::message::debug_as_text!(CovariateError);
 
 /// Columns and their verb.
 fn of_columns(columns: &[String]) -> impl fmt::Display {

@@ -3,7 +3,7 @@
 use crate::message::count;
 
 /// Why no forecast can be made from a place in time.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum CutoffError {
@@ -34,6 +34,8 @@ pub enum CutoffError {
     #[error("no origin in this range has {horizon} rows after it; origins from {first} to {last} have")]
     NoOrigin { horizon: usize, first: String, last: String },
 }
+
+crate::message::debug_as_text!(CutoffError);
 
 struct Earliest<'a>(&'a Option<String>);
 

@@ -8,7 +8,7 @@ use crate::message::{list, one_line};
 type Named = (Place, String, String);
 
 /// What is not known of how a file writes numbers, dates and columns.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FormError {
     /// A decimal mark or a separator of thousands that is none.
@@ -105,6 +105,8 @@ pub enum FormError {
         expected: Vec<String>,
     },
 }
+
+crate::message::debug_as_text!(FormError);
 
 /// Why a number may be two, and what to do.
 fn doubt(own: Option<&'static str>, point: &str, comma: &str) -> String {

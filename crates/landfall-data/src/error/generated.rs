@@ -3,7 +3,7 @@
 use crate::message::setting::Setting;
 
 /// What is asked of the simulator and is not there, or its table cannot be written.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum GeneratedError {
     /// A part that there is not.
@@ -38,3 +38,5 @@ pub enum GeneratedError {
         source: std::io::Error,
     },
 }
+
+crate::message::debug_as_text!(GeneratedError);

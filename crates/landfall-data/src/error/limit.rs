@@ -3,7 +3,7 @@
 use crate::message::place::Place;
 
 /// A table that has more than is read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
     /// More columns than [`Most::columns`](crate::Most::columns).
@@ -37,3 +37,5 @@ pub enum LimitError {
         most: usize,
     },
 }
+
+crate::message::debug_as_text!(LimitError);

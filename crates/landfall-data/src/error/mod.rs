@@ -15,7 +15,7 @@ pub(crate) mod tokens;
 pub(crate) mod windows;
 
 /// What is wrong with the data or with what was asked of it.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
     /// A file or a table cannot be read.
@@ -49,3 +49,5 @@ pub enum DataError {
     #[error(transparent)]
     Limit(#[from] limit::LimitError),
 }
+
+crate::message::debug_as_text!(DataError);

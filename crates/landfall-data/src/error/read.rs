@@ -5,7 +5,7 @@ use crate::message::setting::Setting;
 use crate::message::{count, one_line};
 
 /// What is wrong with a file or a table, before it is series.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The file does not exist.
@@ -197,3 +197,5 @@ pub enum ReadError {
         found: String,
     },
 }
+
+crate::message::debug_as_text!(ReadError);

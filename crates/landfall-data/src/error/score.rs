@@ -1,7 +1,7 @@
 //! Why a forecast is not scored.
 
 /// Why a forecast is not scored.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ScoreError {
     /// A seasonal period of no rows, or one longer than the rows before the first value to forecast.
@@ -26,3 +26,5 @@ pub enum ScoreError {
     #[error("no windows were scored; score at least one")]
     NothingScored,
 }
+
+crate::message::debug_as_text!(ScoreError);

@@ -6,7 +6,7 @@ use crate::message::{among, count, one_line};
 use chrono::NaiveDateTime;
 
 /// What is wrong with series, their columns, dates and values.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SeriesError {
     /// The file holds a header and nothing else.
@@ -274,6 +274,8 @@ pub enum SeriesError {
         shape: String,
     },
 }
+
+crate::message::debug_as_text!(SeriesError);
 
 /// What stands in for dates that are not evenly spaced.
 fn without_dates() -> &'static str {

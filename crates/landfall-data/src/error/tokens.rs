@@ -4,7 +4,7 @@ use crate::message::place::Place;
 use crate::segment::Segment;
 
 /// What is wrong with samples of tokens.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum TokenError {
@@ -58,3 +58,5 @@ pub enum TokenError {
     #[error("{count} files of samples where one is needed; put all samples into one")]
     ManyFiles { count: usize },
 }
+
+crate::message::debug_as_text!(TokenError);

@@ -6,7 +6,7 @@ use crate::segment::Segment;
 use std::fmt;
 
 /// What is wrong with a split, a window or a scaler.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WindowError {
     /// Every series of several is too short.
@@ -136,6 +136,8 @@ pub enum WindowError {
     #[error("the horizon is 0; give at least 1 step")]
     ZeroHorizon,
 }
+
+crate::message::debug_as_text!(WindowError);
 
 /// What fits a split when the requested window does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

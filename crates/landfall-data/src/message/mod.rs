@@ -6,6 +6,19 @@ pub(crate) mod setting;
 
 use std::borrow::Cow;
 
+/// Makes `Debug` of errors print what `Display` does: Rust prints an error that `main` returns by its `Debug`.
+macro_rules! debug_as_text {
+    ($Error:ty) => {
+        impl std::fmt::Debug for $Error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+pub(crate) use debug_as_text;
+
 /// A count with its noun: `1 row`, `2 rows`.
 pub fn count(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }

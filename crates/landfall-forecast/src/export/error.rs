@@ -5,7 +5,7 @@ use crate::zero_shot::ZeroShotError;
 use std::path::PathBuf;
 
 /// Why a run is not exported.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum ExportError {
@@ -34,6 +34,8 @@ pub enum ExportError {
     #[error(transparent)]
     ZeroShot(#[from] ZeroShotError),
 }
+
+landfall::debug_as_text!(ExportError);
 
 /// Which value an op makes, if it has a name.
 struct At<'a>(&'a Option<String>);

@@ -5,7 +5,7 @@ use crate::models::PatchTstConfig;
 use std::path::PathBuf;
 
 /// Why weights cannot be taken over, or written for another program.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum PretrainedError {
@@ -20,6 +20,8 @@ pub enum PretrainedError {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
 }
+
+landfall::debug_as_text!(PretrainedError);
 
 /// Refuses what neither form of others has: quantiles.
 pub(super) fn forecasts_alone(form: &'static str, config: &PatchTstConfig) -> Result<(), PretrainedError> {

@@ -11,7 +11,7 @@ use crate::pretrained::PretrainedError;
 use std::path::PathBuf;
 
 /// Why a run ended early.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum RunError {
@@ -94,6 +94,8 @@ pub enum RunError {
     #[error(transparent)]
     Engine(#[from] landfall::Error),
 }
+
+landfall::debug_as_text!(RunError);
 
 struct Kept<'a>(&'a Option<PathBuf>);
 

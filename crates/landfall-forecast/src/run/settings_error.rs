@@ -5,7 +5,7 @@ use super::words::Text;
 use std::path::PathBuf;
 
 /// Why settings are refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum SettingsError {
@@ -32,3 +32,5 @@ pub enum SettingsError {
     #[error("every parameter is frozen, so there is nothing to train; freeze fewer")]
     AllFrozen,
 }
+
+landfall::debug_as_text!(SettingsError);

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 /// Why pretraining, or a forecast of pretrained weights, fails.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum ZeroShotError {
@@ -39,3 +39,5 @@ pub enum ZeroShotError {
     #[error(transparent)]
     Engine(#[from] landfall::Error),
 }
+
+landfall::debug_as_text!(ZeroShotError);

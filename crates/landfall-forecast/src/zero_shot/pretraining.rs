@@ -201,7 +201,7 @@ impl Pretraining {
 
     /// The mean loss on the series of validation.
     fn validate(&mut self) -> Result<f64, ZeroShotError> {
-        let each = self.validator.run(&mut self.trainer, &self.validation)?.data;
+        let each = self.validator.run(&self.trainer, &self.validation)?.data;
         Ok(each.iter().sum::<f64>() / each.len().max(1) as f64)
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// Why a checkpoint could not be written or read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum CheckpointError {
@@ -36,3 +36,5 @@ pub enum CheckpointError {
     #[error(transparent)]
     Engine(#[from] landfall::Error),
 }
+
+landfall::debug_as_text!(CheckpointError);

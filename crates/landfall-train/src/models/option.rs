@@ -123,7 +123,7 @@ pub struct ModelOption {
 }
 
 /// Why an option is not set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// The model declares no option of this name.
     #[error("the model has no such option")]
@@ -132,6 +132,8 @@ pub enum OptionError {
     #[error("it takes {0}")]
     Kind(OptionKind),
 }
+
+landfall::debug_as_text!(OptionError);
 
 /// What a model declares: its sizes, which a run and its data give, and its options.
 pub trait Declared {

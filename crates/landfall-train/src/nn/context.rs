@@ -1,8 +1,9 @@
 //! What a forward pass needs besides its input.
 
 use super::parameter::{ParameterId, Parameters};
-use landfall::{DType, Error, Graph, Value};
+use landfall::{DType, Error, Graph, Rule, Spec, Value, ops};
 use std::cell::{Cell, RefCell};
+use std::panic::Location;
 
 /// What the forward pass is for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,8 +13,15 @@ pub enum Mode {
         /// The step's cursor.
         cursor: Value,
     },
-    /// Evaluation: no dropout, running statistics.
+    /// Evaluation: no dropout, running statistics, no random numbers.
     Evaluate,
+    /// Evaluation with random numbers: running statistics, and dropout where it is asked for.
+    Draw {
+        /// The cursor of the program ([`Graph::draws`]).
+        cursor: Value,
+        /// Whether dropout drops, as in training.
+        dropout: bool,
+    },
 }
 
 /// A running statistic and the batch's value that it is moved towards, once the step is known to be sound.
@@ -27,6 +35,19 @@ pub struct RunningStatistic {
     pub momentum: f64,
     /// Elements behind a variance, which is made unbiased with them.
     pub unbiased_count: Option<usize>,
+}
+
+/// What a forward pass asks of the step beside its loss.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// Running statistics to be moved.
+    pub(crate) running: Vec<RunningStatistic>,
+    /// Values to be read after the step, by name.
+    pub(crate) kept: Vec<(String, Value)>,
+    /// New contents of buffers, by name.
+    pub(crate) assigned: Vec<(String, Value)>,
+    /// Scalars that are a part of the loss.
+    penalties: Vec<Value>,
 }
 
 /// A forward pass under construction.
@@ -63,8 +84,7 @@ pub struct Context<'a> {
     /// The ranks whose rows are one batch to a batch norm.
     statistics: usize,
     streams: Cell<u32>,
-    running: RefCell<Vec<RunningStatistic>>,
-    penalties: RefCell<Vec<Value>>,
+    asked: RefCell<Asked>,
 }
 
 impl<'a> Context<'a> {
@@ -78,8 +98,7 @@ impl<'a> Context<'a> {
             entries: "",
             statistics: 1,
             streams: Cell::new(1),
-            running: RefCell::default(),
-            penalties: RefCell::default(),
+            asked: RefCell::default(),
         }
     }
 
@@ -124,9 +143,131 @@ impl<'a> Context<'a> {
         self.streams.replace(self.streams.get() + 1)
     }
 
+    /// The cursor from which this pass draws, if it draws.
+    #[must_use]
+    pub fn cursor(&self) -> Option<Value> {
+        match self.mode {
+            Mode::Train { cursor } | Mode::Draw { cursor, .. } => Some(cursor),
+            Mode::Evaluate => None,
+        }
+    }
+
+    /// Normal numbers with mean 0 and variance 1, others at every step and every run; no gradient flows into them. Draws are numbered
+    /// in the order of their calls, with those of dropout ([`Context::next_stream`]).
+    ///
+    /// ```
+    /// use landfall::{Engine, Error, Spec};
+    /// use landfall_train::nn::{Context, Linear, Parameters, loss};
+    /// use landfall_train::train::{Arrays, Predicting, Trainer, TrainingOptions, Weights};
+    /// let data = Arrays::new().with("x", [8, 2], vec![1.0f32; 16])?.with("y", [8, 1], vec![1.0f32; 8])?;
+    /// let mut p = Parameters::new();
+    /// let layer = Linear::new(&mut p, "layer", 2, 1);
+    /// // y is normal about the layer's result.
+    /// let sample = |cx: &Context<'_>, mean| cx.graph.add(mean, cx.normal(cx.graph.spec(mean))?);
+    /// let options = TrainingOptions { batch: 4, ..TrainingOptions::default() };
+    /// let mut trainer = Trainer::new(&Engine::cpu()?, &p, &data, options, |cx, batch| {
+    ///     loss::mse(cx.graph, sample(cx, layer.forward(cx, batch.get("x")?)?)?, batch.get("y")?)
+    /// })?;
+    /// trainer.step()?;
+    ///
+    /// let how = Predicting { batch: 8, seed: Some(1), ..Predicting::default() };
+    /// let mut sampler = trainer.predictor_with(&data, how, |cx, batch| {
+    ///     Ok(vec![("sample", sample(cx, layer.forward(cx, batch.get("x")?)?)?)])
+    /// })?;
+    /// assert_ne!(sampler.run(&trainer, &data)?, sampler.run(&trainer, &data)?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A dtype that is not a float; a pass that does not draw ([`Mode::Evaluate`]).
+    #[track_caller]
+    pub fn normal(&self, spec: Spec) -> Result<Value, Error> {
+        let cursor = self.drawn_from("normal")?;
+        self.graph.normal(spec, self.next_stream(), cursor)
+    }
+
+    /// Uniform numbers between `low` and `high`, drawn as by [`Context::normal`].
+    ///
+    /// # Errors
+    /// As of [`Context::normal`]; an end that is not finite.
+    #[track_caller]
+    pub fn uniform(&self, spec: Spec, low: f64, high: f64) -> Result<Value, Error> {
+        let cursor = self.drawn_from("uniform")?;
+        self.graph.op1(ops::Uniform { spec, low, high, stream: self.next_stream() }, &[cursor])
+    }
+
+    #[track_caller]
+    fn drawn_from(&self, op: &'static str) -> Result<Value, Error> {
+        let takes = "which a training step has, and a predictor of Trainer::predictor_with with a seed";
+        let rule = Rule::Missing { name: "a cursor to draw from", takes };
+        self.cursor().ok_or_else(|| rule.of(op, &[], None, Some(Location::caller())).into())
+    }
+
+    /// Asks for a value to be kept until the next step, to be read by this name ([`Trainer::kept`](crate::train::Trainer::kept)).
+    /// Of micro-batches it is the value of the last one, of several ranks each keeps its own.
+    ///
+    /// ```
+    /// use landfall::{Engine, Error};
+    /// use landfall_train::nn::{Linear, Parameters, loss};
+    /// use landfall_train::train::{Arrays, Trainer, TrainingOptions};
+    /// let data = Arrays::new().with("x", [4, 2], vec![1.0f32; 8])?.with("y", [4, 1], vec![1.0f32; 4])?;
+    /// let mut p = Parameters::new();
+    /// let layer = Linear::new(&mut p, "layer", 2, 1);
+    /// let options = TrainingOptions { batch: 4, ..TrainingOptions::default() };
+    /// let mut trainer = Trainer::new(&Engine::cpu()?, &p, &data, options, |cx, batch| {
+    ///     let predicted = layer.forward(cx, batch.get("x")?)?;
+    ///     cx.keep("predicted", predicted);
+    ///     loss::mse(cx.graph, predicted, batch.get("y")?)
+    /// })?;
+    /// trainer.step()?;
+    /// assert_eq!(trainer.kept("predicted")?.spec.to_string(), "f32[4, 1]");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn keep(&self, name: &str, value: Value) {
+        self.asked.borrow_mut().kept.push((name.to_owned(), value));
+    }
+
+    /// The contents of a buffer ([`Parameters::add_buffer`]) before the step. It is not trained.
+    ///
+    /// # Errors
+    /// [`Error::NoEntry`] if the state has no buffer of this name.
+    #[track_caller]
+    pub fn buffer(&self, name: &str) -> Result<Value, Error> {
+        self.graph.entry(name)
+    }
+
+    /// Asks for new contents of a buffer: written at the end of a training step, if its loss and gradients are finite. A file of
+    /// [`Trainer::save`](crate::train::Trainer::save) has them.
+    ///
+    /// ```
+    /// use landfall::{All, Engine, Error};
+    /// use landfall_train::nn::{Linear, Parameters, loss};
+    /// use landfall_train::train::{Arrays, Trainer, TrainingOptions};
+    /// let data = Arrays::new().with("x", [4, 2], vec![1.0f32; 8])?.with("y", [4, 1], vec![1.0f32; 4])?;
+    /// let mut p = Parameters::new();
+    /// let layer = Linear::new(&mut p, "layer", 2, 1);
+    /// p.add_buffer("samples seen", [], 0.0);
+    /// let options = TrainingOptions { batch: 2, ..TrainingOptions::default() };
+    /// let mut trainer = Trainer::new(&Engine::cpu()?, &p, &data, options, |cx, batch| {
+    ///     cx.assign("samples seen", cx.graph.affine(cx.buffer("samples seen")?, 1.0, 2.0)?);
+    ///     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+    /// })?;
+    /// trainer.step()?;
+    /// trainer.step()?;
+    /// assert_eq!(trainer.state.read::<f32>("samples seen")?, [4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None here; the trainer refuses a value of another shape than the buffer's, and assignments beside micro-batches or ranks, of
+    /// which each would assign something else.
+    pub fn assign(&self, buffer: &str, value: Value) {
+        self.asked.borrow_mut().assigned.push((buffer.to_owned(), value));
+    }
+
     /// Asks for a running statistic to be moved at the end of the step.
     pub fn collect(&self, statistic: RunningStatistic) {
-        self.running.borrow_mut().push(statistic);
+        self.asked.borrow_mut().running.push(statistic);
     }
 
     /// Asks for a scalar to be added to a training step's loss, such as a load-balancing loss.
@@ -149,7 +290,7 @@ impl<'a> Context<'a> {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     pub fn penalise(&self, loss: Value) {
-        self.penalties.borrow_mut().push(loss);
+        self.asked.borrow_mut().penalties.push(loss);
     }
 
     /// A task's loss with all that layers asked to be added to it.
@@ -158,12 +299,17 @@ impl<'a> Context<'a> {
     /// What was added must be a scalar of the loss's dtype.
     #[track_caller]
     pub fn penalised(&self, loss: Value) -> Result<Value, Error> {
-        self.penalties.borrow().iter().try_fold(loss, |sum, &penalty| self.graph.add(sum, penalty))
+        self.asked.borrow().penalties.iter().try_fold(loss, |sum, &penalty| self.graph.add(sum, penalty))
     }
 
     /// The running statistics collected, in order.
     #[must_use]
     pub fn into_running(self) -> Vec<RunningStatistic> {
-        self.running.into_inner()
+        self.into_asked().running
+    }
+
+    /// What layers and loss asked of the step.
+    pub(crate) fn into_asked(self) -> Asked {
+        self.asked.into_inner()
     }
 }

@@ -160,7 +160,7 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// Applies it; the identity in evaluation and at rate 0.
+    /// Applies it; the identity in evaluation, unless that asks for dropout ([`Mode::Draw`]), and at rate 0.
     ///
     /// # Errors
     /// `rate` must be in [0, 1).
@@ -168,10 +168,10 @@ impl Dropout {
     pub fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
         let stream = cx.next_stream();
         match cx.mode {
-            Mode::Train { cursor } if self.rate != 0.0 => {
+            Mode::Train { cursor } | Mode::Draw { cursor, dropout: true } if self.rate != 0.0 => {
                 cx.graph.op1(ops::Dropout { rate: self.rate, stream }, &[x, cursor])
             }
-            Mode::Train { .. } | Mode::Evaluate => Ok(x),
+            Mode::Train { .. } | Mode::Draw { .. } | Mode::Evaluate => Ok(x),
         }
     }
 }
@@ -283,7 +283,7 @@ impl Norm {
                 cx.collect(running("running_var", variance, Some(count)));
                 Ok(y)
             }
-            (NormKind::Batch, Mode::Evaluate) => {
+            (NormKind::Batch, Mode::Evaluate | Mode::Draw { .. }) => {
                 // One factor and one addend for each feature, then one pass; a norm, so in f32 whatever lies around it.
                 g.full_precision(|| {
                     let buffer =

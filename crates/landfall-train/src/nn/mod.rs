@@ -16,6 +16,7 @@ mod parameter;
 mod recurrent;
 
 pub use attention::{AttentionConfig, MultiHeadAttention};
+pub(crate) use context::Asked;
 pub use context::{Context, Mode, RunningStatistic};
 pub use convolution::Conv1d;
 pub use distribution::{Distribution, MOST_INVERSE_FREEDOM};

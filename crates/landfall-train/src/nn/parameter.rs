@@ -215,20 +215,37 @@ impl Parameters {
         self.list.iter_mut().filter(|p| hit(&p.name)).map(|p| p.frozen = true).count()
     }
 
-    /// Makes a group of every parameter whose name contains `pattern` and that is in no group yet: the optimizer takes this
-    /// factor of the learning rate and this weight decay for them. Returns how many parameters that are.
+    /// Makes a group of the parameters under `prefix`, as [`Parameters::freeze`] takes it, that are in no group yet: the optimizer takes
+    /// this factor of the learning rate and this weight decay for them. Returns how many parameters that are.
     ///
     /// ```
     /// use landfall_train::nn::{Group, Linear, Parameters};
     /// let mut p = Parameters::default();
-    /// Linear::new(&mut p, "body", 8, 8);
+    /// Linear::new(&mut p, "multihead", 8, 8);
     /// Linear::new(&mut p, "head", 8, 2);
     /// assert_eq!(p.group("head.", Group { lr: 10.0, weight_decay: Some(0.0) }), 2);
     /// ```
-    pub fn group(&mut self, pattern: &str, group: Group) -> usize {
+    pub fn group(&mut self, prefix: &str, group: Group) -> usize {
+        self.group_where(|name| is_under(name, prefix), group)
+    }
+
+    /// As [`Parameters::group`], of every parameter whose name contains `pattern`, anywhere in it.
+    ///
+    /// ```
+    /// use landfall_train::nn::{Group, Linear, Parameters};
+    /// let mut p = Parameters::default();
+    /// Linear::new(&mut p, "multihead", 8, 8);
+    /// Linear::new(&mut p, "head", 8, 2);
+    /// assert_eq!(p.group_containing("head.", Group { lr: 10.0, weight_decay: Some(0.0) }), 4);
+    /// ```
+    pub fn group_containing(&mut self, pattern: &str, group: Group) -> usize {
+        self.group_where(|name| name.contains(pattern), group)
+    }
+
+    fn group_where(&mut self, hit: impl Fn(&str) -> bool, group: Group) -> usize {
         self.groups.push(group);
         let number = self.groups.len();
-        let hit = self.list.iter_mut().filter(|p| p.group == 0 && p.name.contains(pattern));
+        let hit = self.list.iter_mut().filter(|p| p.group == 0 && hit(&p.name));
         hit.map(|p| {
             p.group = number;
             p.decay |= group.weight_decay.is_some();

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 /// Why a rank was not let into a world. The rank that asked and rank 0 both get it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// It was started another way than rank 0.
@@ -30,8 +30,10 @@ pub enum Refusal {
     },
 }
 
+landfall::debug_as_text!(Refusal);
+
 /// Why a rank knows no place in a world, or the world did not come about.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// A part of a launcher's variables.
@@ -143,6 +145,8 @@ pub enum LaunchError {
         reason: io::Error,
     },
 }
+
+landfall::debug_as_text!(LaunchError);
 
 fn list(present: &[&str], missing: &[&str]) -> String {
     [present, missing].concat().join(", ")

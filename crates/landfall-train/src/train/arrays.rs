@@ -18,12 +18,16 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub struct Arrays {
     list: Vec<(String, Arc<dyn Column>)>,
+    /// Those that are no samples.
+    constants: Vec<(String, Arc<dyn Column>)>,
 }
 
 /// One array, of any element type.
 trait Column: Debug + Send + Sync {
     fn spec(&self) -> Spec;
     fn write_state(&self, state: &mut State, entry: &str) -> Result<(), Error>;
+    /// Writes all elements to an input of a program.
+    fn write_all(&self, program: &mut Program) -> Result<(), Error>;
     /// Writes `batch` rows from `first` on to an input of a program; past the last row the last one again.
     fn write_rows(&self, program: &mut Program, first: usize, batch: usize) -> Result<(), Error>;
     fn rows(&self, from: usize, to: usize) -> Arc<dyn Column>;
@@ -42,6 +46,9 @@ impl<T: Element> Column for Typed<T> {
     }
     fn write_state(&self, state: &mut State, entry: &str) -> Result<(), Error> {
         state.write(entry, &self.data)
+    }
+    fn write_all(&self, program: &mut Program) -> Result<(), Error> {
+        program.write(&self.name, &self.data)
     }
     fn write_rows(&self, program: &mut Program, first: usize, batch: usize) -> Result<(), Error> {
         let rows = self.shape.dims()[0];
@@ -83,9 +90,6 @@ impl Arrays {
     ) -> Result<Self, Error> {
         let (spec, at) = (Spec::new(T::DTYPE, shape), Location::caller());
         let refused = |rule: Rule| Err(rule.of("arrays", &[spec], None, Some(at)).into());
-        if spec.shape.elements() != data.len() {
-            return refused(Rule::Elements { spec, got: data.len() });
-        }
         let rows = spec.shape.dims().first().copied().unwrap_or(0);
         if rows == 0 {
             return refused(Rule::Attribute { name: "rows", value: 0.0, expected: "at least 1" });
@@ -94,13 +98,57 @@ impl Arrays {
             let expected = spec.shape.with(0, self.rows());
             return refused(Rule::ArgShape { arg: self.list.len(), shape: spec.shape, expected });
         }
-        if self.list.iter().any(|(n, _)| n == name) {
+        let column = self.column(name, spec, data, at)?;
+        self.list.push((name.to_owned(), column));
+        Ok(self)
+    }
+
+    /// Adds an array that is no samples, row-major: every batch has all of it, such as a table that a loss reads.
+    ///
+    /// ```
+    /// use landfall_train::train::Arrays;
+    /// let data = Arrays::new().with("x", [10, 2], vec![0.0f32; 20])?.with_constant("frequencies", [3], vec![1.0f32, 2.0, 4.0])?;
+    /// assert_eq!(data.rows(), 10);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Another number of elements than the shape's, a name that is taken.
+    #[track_caller]
+    pub fn with_constant<T: Element>(
+        mut self,
+        name: &str,
+        shape: impl Into<Shape>,
+        data: Vec<T>,
+    ) -> Result<Self, Error> {
+        let column = self.column(name, Spec::new(T::DTYPE, shape), data, Location::caller())?;
+        self.constants.push((name.to_owned(), column));
+        Ok(self)
+    }
+
+    /// An array with as many elements as its shape has, by a name that is free.
+    fn column<T: Element>(
+        &self,
+        name: &str,
+        spec: Spec,
+        data: Vec<T>,
+        at: &'static Location<'static>,
+    ) -> Result<Arc<dyn Column>, Error> {
+        if spec.shape.elements() != data.len() {
+            return Err(Rule::Elements { spec, got: data.len() }
+                .of("arrays", &[spec], None, Some(at))
+                .into());
+        }
+        if self.all().any(|(n, _)| n == name) {
             let known = self.names();
             return Err(Error::NoBinding { kind: "free array name", name: name.to_owned(), known });
         }
-        let column = Typed { name: name.to_owned(), shape: spec.shape, data };
-        self.list.push((name.to_owned(), Arc::new(column)));
-        Ok(self)
+        Ok(Arc::new(Typed { name: name.to_owned(), shape: spec.shape, data }))
+    }
+
+    /// Samples and constants.
+    fn all(&self) -> impl Iterator<Item = &(String, Arc<dyn Column>)> {
+        self.list.iter().chain(&self.constants)
     }
 
     /// The number of samples.
@@ -121,7 +169,8 @@ impl Arrays {
     pub fn slice(&self, from: usize, to: usize) -> Self {
         let to = to.min(self.rows());
         let from = from.min(to);
-        Self { list: self.list.iter().map(|(n, c)| (n.clone(), c.rows(from, to))).collect() }
+        let list = self.list.iter().map(|(n, c)| (n.clone(), c.rows(from, to))).collect();
+        Self { list, constants: self.constants.clone() }
     }
 
     /// The first `rows` samples, and the rest.
@@ -140,16 +189,18 @@ impl Arrays {
 
     /// The names, for errors.
     fn names(&self) -> String {
-        self.list.iter().map(|(n, _)| n.as_str()).collect::<Vec<_>>().join(", ")
+        self.all().map(|(n, _)| n.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Adds a constant slab for each dtype.
+    /// Adds a constant slab for each dtype, of samples and of what is none.
     pub(super) fn add_slabs(&self, spec: &mut StateSpec) -> Result<(), Error> {
-        for &dtype in DType::ALL {
-            let of_dtype = self.list.iter().filter(|(_, c)| c.spec().dtype == dtype);
-            let entries: Vec<_> = of_dtype.map(|(n, c)| (entry(n), c.spec().shape)).collect();
-            if !entries.is_empty() {
-                spec.add_constant(&slab_of(dtype), dtype, &entries)?;
+        for (list, kind) in [(&self.list, "data"), (&self.constants, "constants")] {
+            for &dtype in DType::ALL {
+                let of_dtype = list.iter().filter(|(_, c)| c.spec().dtype == dtype);
+                let entries: Vec<_> = of_dtype.map(|(n, c)| (entry(n), c.spec().shape)).collect();
+                if !entries.is_empty() {
+                    spec.add_constant(&slab_of(kind, dtype), dtype, &entries)?;
+                }
             }
         }
         Ok(())
@@ -157,15 +208,15 @@ impl Arrays {
 
     /// Writes all arrays into a state.
     pub(super) fn write(&self, state: &mut State) -> Result<(), Error> {
-        self.list.iter().try_for_each(|(name, c)| c.write_state(state, &entry(name)))
+        self.all().try_for_each(|(name, c)| c.write_state(state, &entry(name)))
     }
 
-    /// Writes all arrays over those that a state was made with.
+    /// Writes the samples over those that a state was made with.
     ///
     /// # Errors
     /// Another set of names ([`Error::NoBinding`]), another dtype or shape ([`Error::HostData`]); nothing is written then.
     pub(super) fn rewrite(&self, state: &mut State) -> Result<(), Error> {
-        let own = |slab: &&Slab| DType::ALL.iter().any(|&dtype| slab.name == slab_of(dtype));
+        let own = |slab: &&Slab| DType::ALL.iter().any(|&dtype| slab.name == slab_of("data", dtype));
         let slabs: Vec<&Slab> = state.spec().slabs().iter().filter(own).collect();
         let entries = || slabs.iter().flat_map(|slab| slab.entries.iter().map(|e| (slab.dtype, e)));
         let unknown =
@@ -184,11 +235,12 @@ impl Arrays {
         {
             return Err(unknown(of_entry(&absent.name), self.names()));
         }
-        self.write(state)
+        self.list.iter().try_for_each(|(name, c)| c.write_state(state, &entry(name)))
     }
 
     /// Writes a batch of rows to the inputs of a program.
     pub(super) fn write_rows(&self, program: &mut Program, first: usize, batch: usize) -> Result<(), Error> {
+        self.constants.iter().try_for_each(|(_, c)| c.write_all(program))?;
         self.list.iter().try_for_each(|(_, c)| c.write_rows(program, first, batch))
     }
 
@@ -197,7 +249,9 @@ impl Arrays {
         let of = |(name, _): &(String, Arc<dyn Column>)| {
             Ok((name.clone(), g.take(g.entry(&entry(name))?, 0, index)?))
         };
-        Ok(Batch { values: self.list.iter().map(of).collect::<Result<_, Error>>()? })
+        let whole = |(name, _): &(String, Arc<dyn Column>)| Ok((name.clone(), g.entry(&entry(name))?));
+        let values = self.list.iter().map(of).chain(self.constants.iter().map(whole));
+        Ok(Batch { values: values.collect::<Result<_, Error>>()? })
     }
 
     /// A batch as inputs of a program.
@@ -206,7 +260,10 @@ impl Arrays {
             let spec = c.spec();
             (name.clone(), g.input(name, spec.dtype, spec.shape.with(0, batch)))
         };
-        Batch { values: self.list.iter().map(of).collect() }
+        let whole = |(name, c): &(String, Arc<dyn Column>)| {
+            (name.clone(), g.input(name, c.spec().dtype, c.spec().shape))
+        };
+        Batch { values: self.list.iter().map(of).chain(self.constants.iter().map(whole)).collect() }
     }
 }
 
@@ -220,12 +277,12 @@ fn of_entry(entry: &str) -> &str {
     entry.strip_prefix("data.").unwrap_or(entry)
 }
 
-/// The slab of the arrays of a dtype.
-fn slab_of(dtype: DType) -> String {
-    format!("data.{dtype}")
+/// The slab of the arrays of a kind and a dtype.
+fn slab_of(kind: &str, dtype: DType) -> String {
+    format!("{kind}.{dtype}")
 }
 
-/// A batch in a graph: each array with `batch` rows.
+/// A batch in a graph: each array with `batch` rows, and constants.
 #[derive(Debug)]
 pub struct Batch {
     values: Vec<(String, Value)>,

@@ -7,7 +7,7 @@ use super::names::{
 };
 use super::ranks::Ranks;
 use super::sizes::Sizes;
-use super::update::Minimiser;
+use super::update::TrainingStep;
 use super::{Dataset, Draws, Order, Span, Target, TrainingOptions, scores};
 use crate::data::Segment;
 use crate::nn::Parameters;
@@ -139,9 +139,7 @@ impl<'a> Layout<'a> {
     pub(super) fn state(&self, parameters: &Parameters) -> Result<StateSpec, Error> {
         let mut spec = StateSpec::new();
         let optimizer = self.options.optimizer.of(self.options);
-        let minimiser =
-            Minimiser { parameters, optimizer: optimizer.as_ref(), options: self.options, ranks: self.ranks };
-        minimiser.add_slabs(&mut spec)?;
+        TrainingStep::new(parameters, optimizer.as_ref(), self.options, self.ranks).add_slabs(&mut spec)?;
         self.add_counters(&mut spec)?;
         self.add_data(&mut spec)?;
         let windows = entry(WINDOWS, [self.dataset.stretches.len(), 3]);
@@ -150,17 +148,17 @@ impl<'a> Layout<'a> {
             let order = entry(ORDER, [self.epochs(), self.training.count]);
             spec.add_constant(LISTED_ORDER, DType::I64, &[order])?;
         }
-        Minimiser::add_rates(&mut spec, self.steps)?;
+        TrainingStep::add_rates(&mut spec, self.steps)?;
         Ok(spec)
     }
 
     /// Cursors, an evaluation's sums, and the reports of steps.
     fn add_counters(&self, spec: &mut StateSpec) -> Result<(), Error> {
-        Minimiser::add_cursors(spec, &[TRAIN_CURSOR, EVALUATION_CURSOR])?;
+        TrainingStep::add_cursors(spec, &[TRAIN_CURSOR, EVALUATION_CURSOR])?;
         let shape = [self.dataset.series, self.dataset.targets()];
         let sums: Vec<_> = scores::sums(&self.options.loss).map(|name| entry(name, shape)).collect();
         spec.add(SUMS, DType::F64, &sums)?;
-        Minimiser::add_reports(spec)
+        TrainingStep::add_reports(spec)
     }
 
     /// Values and labels.

@@ -62,6 +62,8 @@ pub(super) fn mean_of(buffer: &str) -> String {
 /// Slab and entry of the loss scale, where there is one: the scale, and the sound steps since it changed.
 pub(crate) const LOSS_SCALE: &str = "loss scale";
 
+/// Slab and entry of a minimiser's cursor, behind its prefix.
+pub(super) const CURSOR: &str = "cursor";
 /// Slab of the cursors.
 pub(super) const CURSORS: &str = "cursors";
 /// Where training stands.

@@ -20,7 +20,8 @@ impl OptimizerKind {
     }
 }
 
-/// An optimizer: it may keep values for every trainable element, and appends the update to a step's graph.
+/// An optimizer: it may keep values for every trainable element, and appends the update to a step's graph. A
+/// [`Trainer`](super::Trainer::with_optimizer) takes one, and a [`Minimiser`](super::Minimiser) in a graph of your own.
 ///
 /// A step without an update (its loss or a gradient is not finite) must change nothing: write with [`Graph::assign`] and
 /// [`Update::ok`].

@@ -113,22 +113,12 @@ impl TrainingOptions {
                 return Err(Rule::Attribute { name, value: 0.0, expected: "at least 1" });
             }
         }
-        let decays = |x: f64| (0.0..1.0).contains(&x);
-        let numbers: [(_, _, _, &dyn Fn(f64) -> bool); 6] = [
+        all_good(&[
             ("lr", Some(self.lr), AT_LEAST_0, &at_least_0),
             ("betas.first", Some(self.betas.first), "in [0, 1)", &decays),
             ("betas.second", Some(self.betas.second), "in [0, 1)", &decays),
-            ("weight_decay", Some(self.weight_decay), AT_LEAST_0, &at_least_0),
-            ("average", self.average, "in [0, 1)", &decays),
-            ("clip", self.clip, "finite and above 0; leave it out to clip nothing", &|x| {
-                x > 0.0 && x.is_finite()
-            }),
-        ];
-        for (name, value, expected, good) in numbers {
-            if let Some(value) = value.filter(|&value| !good(value)) {
-                return Err(Rule::Attribute { name, value, expected });
-            }
-        }
+        ])?;
+        check_update(self.weight_decay, self.average, self.clip)?;
         if !self.dtype.is_float() {
             let (value, takes) = (self.dtype.to_string(), "f32, f64, bf16 or f16");
             return Err(Rule::AttributeValue { name: "dtype", value, takes, choices: &[] });
@@ -178,6 +168,33 @@ impl Default for TrainingOptions {
             loss: Loss::Mse,
         }
     }
+}
+
+/// A number that may be there, by name, and what it must be.
+type Number<'a> = (&'static str, Option<f64>, &'static str, &'a dyn Fn(f64) -> bool);
+
+/// Refuses the first number that is not what it must be.
+fn all_good(numbers: &[Number<'_>]) -> Result<(), Rule> {
+    for &(name, value, expected, good) in numbers {
+        if let Some(value) = value.filter(|&value| !good(value)) {
+            return Err(Rule::Attribute { name, value, expected });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what an update takes, outside of its range.
+pub(super) fn check_update(weight_decay: f64, average: Option<f64>, clip: Option<f64>) -> Result<(), Rule> {
+    all_good(&[
+        ("weight_decay", Some(weight_decay), AT_LEAST_0, &at_least_0),
+        ("average", average, "in [0, 1)", &decays),
+        ("clip", clip, "finite and above 0; leave it out to clip nothing", &|x| x > 0.0 && x.is_finite()),
+    ])
+}
+
+/// Whether a number is a decay rate.
+fn decays(x: f64) -> bool {
+    (0.0..1.0).contains(&x)
 }
 
 /// What a rate must be.

@@ -3,6 +3,7 @@
 use super::evaluation::{ClassScore, Evaluation, QuantileScore};
 use super::fill::fill;
 use super::layout::Layout;
+use super::minimiser::kept;
 use super::names::{
     CONTEXT, EVALUATION_CURSOR, KNOWN, LOSS_SCALE, Moment, PREDICTION, STEP_RING, TRAIN_CURSOR,
 };
@@ -10,7 +11,7 @@ use super::ranks::Ranks;
 use super::scores::{ABSOLUTE, CORRECT, COVERED, CROSS_ENTROPY, NLL, PINBALL, SQUARED, sums};
 use super::shards::{Shards, read_kept, write_kept};
 use super::steps::{Outputs, Programs, Shapes, predict_graph, prediction};
-use super::update::{RING, kept};
+use super::update::RING;
 use super::{Dataset, Loss, LossFunction, Span, TrainingOptions};
 use crate::data::Segment;
 use crate::models::{Inputs, Model};
@@ -159,7 +160,7 @@ impl Session {
 
     /// What a checkpoint to resume from holds for every trainable element beside the parameters.
     pub(crate) fn kept(&self) -> impl Iterator<Item = &'static Moment> + use<> {
-        kept(self.options.optimizer.of(&self.options).as_ref(), &self.options)
+        kept(self.options.optimizer.of(&self.options).as_ref(), self.options.average)
     }
 
     /// Whether ranks share out the optimizer's state: then [`checkpoint::save`](crate::checkpoint::save) of all that a resumed run

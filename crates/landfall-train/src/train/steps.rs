@@ -6,7 +6,7 @@ use super::names::{
 };
 use super::ranks::Ranks;
 use super::sizes::Sizes;
-use super::update::{self, Minimiser};
+use super::update::{self, TrainingStep};
 use super::{LossFunction, Target, TrainingOptions, scores};
 use crate::models::{Inputs, Model};
 use crate::nn::{Context, Mode};
@@ -187,9 +187,8 @@ fn train_graph(
     let prediction = predicted(&cx, model, &inputs, s.targets)?;
     let loss = loss(&forward, prediction, y)?;
     let optimizer = options.optimizer.of(options);
-    let minimiser =
-        Minimiser { parameters: model.parameters(), optimizer: optimizer.as_ref(), options, ranks };
-    minimiser.step(update::end(cx, cursors, loss, batches)?)
+    let step = TrainingStep::new(model.parameters(), optimizer.as_ref(), options, ranks);
+    step.graph(update::end(cx, cursors, loss, batches)?)
 }
 
 fn evaluate_graph(

@@ -9,14 +9,12 @@ use super::options::{AT_LEAST_0, at_least_0};
 use super::ranks::Ranks;
 use super::session::{StepRecord, records};
 use super::shards::{Shards, read_kept, write_kept};
-use super::update::{self, Minimiser, RING};
+use super::update::{self, RING, TrainingStep};
 use super::{Draws, Order, TrainingOptions};
 use crate::nn::{Context, Mode, Parameters};
 use landfall::ops::{self, cursor};
 use landfall::profile::Profile;
-use landfall::{
-    DType, Engine, Error, Graph, HostTensor, Program, Rule, State, StateSpec, Value, mixed_precision,
-};
+use landfall::{DType, Engine, Error, Graph, HostTensor, Program, Rule, State, StateSpec, Value};
 use std::ops::ControlFlow;
 use std::panic::Location;
 use std::sync::Arc;
@@ -58,11 +56,11 @@ pub enum Weights {
 /// ```
 #[derive(Debug)]
 pub struct Trainer {
-    engine: Engine,
+    pub(super) engine: Engine,
     /// Parameters, moments, statistics, counters and data.
     pub state: State,
-    parameters: Parameters,
-    options: TrainingOptions,
+    pub(super) parameters: Parameters,
+    pub(super) options: TrainingOptions,
     step: Program,
     steps: usize,
     steps_per_epoch: usize,
@@ -142,14 +140,14 @@ impl Trainer {
         }
         let steps_per_epoch = data.rows() / options.batch;
         let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch));
-        let minimiser = Minimiser { parameters, optimizer, options: &options, ranks };
+        let training = TrainingStep::new(parameters, optimizer, &options, ranks);
         let mut spec = StateSpec::new();
-        minimiser.add_slabs(&mut spec)?;
-        Minimiser::add_cursors(&mut spec, &[TRAIN_CURSOR])?;
-        Minimiser::add_reports(&mut spec)?;
+        training.add_slabs(&mut spec)?;
+        TrainingStep::add_cursors(&mut spec, &[TRAIN_CURSOR])?;
+        TrainingStep::add_reports(&mut spec)?;
         data.add_slabs(&mut spec)?;
         spec.add_constant(WINDOW_TABLE, DType::I64, &[(WINDOWS.to_owned(), [1, 3].into())])?;
-        Minimiser::add_rates(&mut spec, steps)?;
+        TrainingStep::add_rates(&mut spec, steps)?;
         let mut state = State::new(engine, &Arc::new(spec))?;
 
         let g = Graph::new(state.spec());
@@ -164,7 +162,7 @@ impl Trainer {
         let cx = Context::new(&g, parameters, Mode::Train { cursor: cursors.1 });
         let cx = cx.across(options.statistics(ranks));
         let loss = loss(&cx, &batch)?;
-        let graph = minimiser.step(update::end(cx, cursors, loss, steps_per_epoch)?)?;
+        let graph = training.graph(update::end(cx, cursors, loss, steps_per_epoch)?)?;
         let step = Program::compile(engine, &state, "train", &graph)?;
 
         data.write(&mut state)?;
@@ -415,6 +413,14 @@ impl Trainer {
         }
     }
 
+    /// What the loss kept of the last step by this name ([`Context::keep`]).
+    ///
+    /// # Errors
+    /// [`Error::NoBinding`] with the names that were kept; [`Error::NotRun`] before the first step; a device fault.
+    pub fn kept(&self, name: &str) -> Result<HostTensor, Error> {
+        self.step.read_host(name)
+    }
+
     /// What the ranks share out of that which is kept for every trainable element.
     pub(crate) fn shared(&self) -> &'static [Moment] {
         if self.options.shard_optimizer && !self.engine.world().is_single() { self.moments } else { &[] }
@@ -441,89 +447,5 @@ impl Trainer {
         self.state.read_into(TRAIN_CURSOR, &mut self.cursor)?;
         self.cursor[cursor::MICRO] = (self.engine.world().rank() * self.options.accumulate) as i64;
         self.state.write(TRAIN_CURSOR, &self.cursor)
-    }
-
-    /// Compiles a program that predicts batches of this many samples: `given` are arrays as it will be run on (names, dtypes and
-    /// sizes count, not contents), `value` writes what it gives, with one row for each sample.
-    ///
-    /// # Errors
-    /// As [`Trainer::new`]; [`Error::NoEntry`] for [`Weights::Average`] where none is kept.
-    #[track_caller]
-    pub fn predictor(
-        &self,
-        given: &Arrays,
-        batch: usize,
-        weights: Weights,
-        value: impl FnOnce(&Context<'_>, &Batch) -> Result<Value, Error>,
-    ) -> Result<Predictor, Error> {
-        let g = Graph::new(self.state.spec());
-        let inputs = given.inputs(&g, batch);
-        let mut cx = Context::new(&g, &self.parameters, Mode::Evaluate);
-        if weights == Weights::Average {
-            cx = cx.reading(AVERAGE.slab);
-        }
-        let value = value(&cx, &inputs)?;
-        let spec = g.spec(value);
-        if spec.shape.dims().first() != Some(&batch) {
-            let rule = match spec.shape.rank() {
-                0 => Rule::Axis { axis: 0, rank: 0 },
-                _ => Rule::ArgShape { arg: 0, shape: spec.shape, expected: spec.shape.with(0, batch) },
-            };
-            return Err(rule.of("predictor", &[spec], None, Some(Location::caller())).into());
-        }
-        g.output(VALUE, value);
-        let graph = mixed_precision(&g, self.options.dtype, self.options.products)?.into_graph();
-        Ok(Predictor { program: Program::compile(&self.engine, &self.state, "predict", &graph)?, batch })
-    }
-}
-
-/// What a predictor's program gives.
-const VALUE: &str = "value";
-
-/// A program that computes something of samples with a trainer's weights, batch by batch.
-///
-/// ```
-/// # use landfall::{Engine, Error};
-/// # use landfall_train::nn::{Linear, Parameters, loss};
-/// # use landfall_train::train::{Arrays, Trainer, TrainingOptions, Weights};
-/// # let data = Arrays::new().with("x", [8, 2], vec![1.0f32; 16])?.with("y", [8, 1], vec![1.0f32; 8])?;
-/// # let mut parameters = Parameters::new();
-/// # let layer = Linear::new(&mut parameters, "layer", 2, 1);
-/// # let options = TrainingOptions { batch: 4, epochs: 3, ..TrainingOptions::default() };
-/// # let mut trainer = Trainer::new(&Engine::cpu()?, &parameters, &data, options, |cx, batch| {
-/// #     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
-/// # })?;
-/// let given = Arrays::new().with("x", [3, 2], vec![0.0f32; 6])?;
-/// let mut predictor =
-///     trainer.predictor(&given, 2, Weights::Last, |cx, batch| layer.forward(cx, batch.get("x")?))?;
-/// assert_eq!(predictor.run(&mut trainer, &given)?.spec.to_string(), "f32[3, 1]"); // two batches, the last one half full
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Predictor {
-    program: Program,
-    batch: usize,
-}
-
-impl Predictor {
-    /// Computes it for every sample: `[rows, ..]`.
-    ///
-    /// # Errors
-    /// [`Error::NoBinding`] or [`Error::HostData`] for arrays of other names, dtypes or sizes than the program's; a device fault.
-    pub fn run(&mut self, trainer: &mut Trainer, data: &Arrays) -> Result<HostTensor, Error> {
-        let mut all = Vec::new();
-        let mut spec = None;
-        for first in (0..data.rows()).step_by(self.batch) {
-            data.write_rows(&mut self.program, first, self.batch)?;
-            self.program.run(&mut trainer.state)?;
-            let mut some = self.program.read_host(VALUE)?;
-            let width = some.data.len() / self.batch;
-            some.data.truncate((data.rows() - first).min(self.batch) * width);
-            all.append(&mut some.data);
-            spec = Some(some.spec);
-        }
-        let none = Rule::Attribute { name: "number of samples", value: 0.0, expected: "at least 1" };
-        let spec = spec.ok_or_else(|| none.of("predictor", &[], None, None))?;
-        Ok(HostTensor::new(spec.dtype, spec.shape.with(0, data.rows()), all)?)
     }
 }

@@ -2,29 +2,29 @@
 //! update, running statistics, the average of the weights, the report.
 
 use super::TrainingOptions;
+use super::minimiser::{Each, Minimiser};
 use super::names::{
-    AVERAGE, BUFFERS, CURSORS, FROZEN, GRADIENTS, LEARNING_RATES, LOSS_SCALE, MEAN_GRADIENTS, MEAN_LOSS,
-    MEANS, Moment, PARAMETERS, REPORTS, SCHEDULE, STEP_RING, mean_of,
+    CURSORS, GRADIENTS, LEARNING_RATES, LOSS_SCALE, MEAN_GRADIENTS, MEAN_LOSS, MEANS, PARAMETERS, REPORTS,
+    SCHEDULE, STEP_RING, mean_of,
 };
-use super::optimizer::{Optimizer, Update, scaled_rate};
-use super::options::{AT_LEAST_0, at_least_0};
-use super::ranks::{Ranks, part};
-use super::shards::{self, Shards, is_shared};
-use crate::nn::{Context, Group, Parameter, Parameters, RunningStatistic};
-use landfall::{DType, Error, Graph, Rule, Shape, StateSpec, Value, grad, mixed_precision, ops};
-use std::ops::Range;
+use super::optimizer::Optimizer;
+use super::ranks::Ranks;
+use super::shards::{self, Shards};
+use crate::nn::{Asked, Context, Parameters};
+use landfall::{DType, Error, Graph, Rule, Shape, StateSpec, Value, mixed_precision, ops};
 
 /// Steps whose losses the device keeps until the host reads them.
 pub const RING: usize = 1024;
 
-/// What a step trains, and how.
+/// A training step: what it minimises, and what surrounds the update.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Minimiser<'a> {
-    pub(super) parameters: &'a Parameters,
-    pub(super) optimizer: &'a dyn Optimizer,
-    pub(super) options: &'a TrainingOptions,
+pub(super) struct TrainingStep<'a> {
+    minimiser: Minimiser<'a>,
+    parameters: &'a Parameters,
+    optimizer: &'a dyn Optimizer,
+    options: &'a TrainingOptions,
     /// The ranks that take the step together.
-    pub(super) ranks: Ranks,
+    ranks: Ranks,
 }
 
 /// A forward pass and where it is: what the step's end continues.
@@ -36,43 +36,37 @@ pub(super) struct Forward<'a> {
     pub(super) at: Value,
     /// The loss of the batch, or micro-batch.
     pub(super) loss: Value,
-    /// The running statistics that its layers collected.
-    pub(super) running: Vec<RunningStatistic>,
+    /// What its layers and the loss asked for.
+    pub(super) asked: Asked,
     /// Steps of one epoch.
     pub(super) batches: usize,
 }
 
-impl Minimiser<'_> {
+impl<'a> TrainingStep<'a> {
+    /// The step that these options ask for.
+    pub(super) fn new(
+        parameters: &'a Parameters,
+        optimizer: &'a dyn Optimizer,
+        options: &'a TrainingOptions,
+        ranks: Ranks,
+    ) -> Self {
+        let minimiser = Minimiser::new("", parameters, optimizer)
+            .weight_decay(options.weight_decay)
+            .clip(options.clip)
+            .average(options.average);
+        Self { minimiser, parameters, optimizer, options, ranks }
+    }
+
     /// Adds the slabs of parameters, buffers, moments, and of what a step needs beside them.
     pub(super) fn add_slabs(&self, spec: &mut StateSpec) -> Result<(), Error> {
         let (p, options) = (self.parameters, self.options);
-        let dtype = options.dtype;
-        let entries = |list: &[&Parameter]| {
-            list.iter().map(|p| (p.name.clone(), p.shape)).collect::<Vec<(String, Shape)>>()
-        };
-        let wide = dtype.accumulate();
-        let trainable = entries(&p.trainable());
-        let frozen: Vec<&Parameter> = p.list().iter().filter(|p| p.frozen).collect();
-        spec.add(PARAMETERS, wide, &trainable)?;
-        spec.add_constant(FROZEN, wide, &entries(&frozen))?;
-        let buffers: Vec<(String, Shape)> = p.buffers().iter().map(|b| (b.name.clone(), b.shape)).collect();
-        spec.add(BUFFERS, wide, &buffers)?;
+        let (dtype, wide) = (options.dtype, options.dtype.accumulate());
+        self.minimiser.add_parameters(spec, dtype)?;
         shards::check(self.optimizer, options)
-            .and_then(|()| check_groups(p.groups()))
+            .and_then(|()| self.minimiser.check())
             .map_err(|rule| rule.of("optimizer", &[], None, None))?;
         let shards = Shards::of(spec.find_slab(PARAMETERS)?.1, options, self.ranks);
-        for moment in self.kept() {
-            if *moment == AVERAGE {
-                spec.add_copy(AVERAGE.slab, PARAMETERS, |name| AVERAGE.entry(name))?;
-                continue;
-            }
-            if let Some(shards) = shards.as_ref().filter(|_| is_shared(moment)) {
-                spec.add(moment.slab, wide, &[(moment.shard(), [shards.elements()].into())])?;
-                continue;
-            }
-            let named: Vec<(String, Shape)> = trainable.iter().map(|(n, s)| (moment.entry(n), *s)).collect();
-            spec.add(moment.slab, wide, &named)?;
-        }
+        self.minimiser.add_kept(spec, dtype, shards.as_ref())?;
         if options.accumulate > 1 {
             let elements = spec.find_slab(PARAMETERS)?.1.elements;
             spec.add(GRADIENTS, wide, &[(MEAN_GRADIENTS.to_owned(), [elements].into())])?;
@@ -103,15 +97,11 @@ impl Minimiser<'_> {
         spec.add_constant(SCHEDULE, DType::F64, &[(LEARNING_RATES.to_owned(), [steps].into())])
     }
 
-    fn kept(&self) -> impl Iterator<Item = &'static Moment> + use<> {
-        kept(self.optimizer, self.options)
-    }
-
     /// The whole step: the forward pass in mixed precision, the backward pass, and everything that follows.
     ///
     /// # Errors
     /// A parameter without a gradient; a loss that is no scalar.
-    pub(super) fn step(&self, forward: Forward<'_>) -> Result<Graph, Error> {
+    pub(super) fn graph(&self, forward: Forward<'_>) -> Result<Graph, Error> {
         let options = self.options;
         let mixed = mixed_precision(forward.graph, options.dtype, options.products)?;
         let value = |v| mixed.value(v);
@@ -124,10 +114,15 @@ impl Minimiser<'_> {
         let packed = micro.mean(g, MEAN_GRADIENTS, packed)?;
         let loss = micro.mean(g, MEAN_LOSS, loss)?;
         let mut means = vec![loss];
-        for r in &forward.running {
+        for r in &forward.asked.running {
             means.push(micro.mean(g, &mean_of(&r.buffer), value(r.batch)?)?);
         }
         let cursor = micro.end(g)?;
+        for (name, kept) in &forward.asked.kept {
+            let kept = value(*kept)?;
+            // An output within what is repeated would keep micro-batches from running at once.
+            g.output(name, if options.accumulate > 1 { g.copy(kept)? } else { kept });
+        }
         // Of micro-batches there is one mean, at the end of the loop.
         let packed = match (options.accumulate, &shards) {
             (1, _) => packed,
@@ -142,19 +137,13 @@ impl Minimiser<'_> {
             Some(shards) => shards.norm(g, packed)?,
         };
         let norm = g.name(scale.as_ref().map_or(Ok(norm), |s| g.mul(norm, s.inverse))?, "gradient norm");
-        let clipped = options.clip.map(|max| g.op1(ops::ClipScale { max }, &[norm])).transpose()?;
-        // What the gradients are multiplied by undoes the loss scale and clips at once.
-        let factor = match (clipped, &scale) {
-            (Some(clip), Some(s)) => g.mul(clip, s.inverse)?,
-            (Some(clip), None) => clip,
-            (None, Some(s)) => s.inverse,
-            (None, None) => g.fill(g.spec(norm).dtype, Shape::SCALAR, 1.0)?,
-        };
-        let ok = g.op1(ops::AllFinite, &[loss, norm])?;
+        let guard = self.minimiser.guard(g, loss, norm, scale.as_ref().map(|s| s.inverse))?;
+        let ok = guard.ok;
         let lr = g.op1(ops::Lookup, &[g.entry(LEARNING_RATES)?, cursor])?;
-        let each = Each { gradients: packed, cursor, lr, scale: factor, ok };
+        let each = Each { gradients: packed, cursor, lr, guard };
         self.update(g, each, shards.as_ref())?;
-        for (r, batch) in forward.running.iter().zip(statistics) {
+        self.assign(g, &forward.asked.assigned, value, ok)?;
+        for (r, batch) in forward.asked.running.iter().zip(statistics) {
             let op = ops::RunningUpdate { momentum: r.momentum, unbiased_count: r.unbiased_count };
             g.op(op, &[g.entry(&r.buffer)?, batch, ok])?;
         }
@@ -166,6 +155,31 @@ impl Minimiser<'_> {
         Ok(mixed.into_graph())
     }
 
+    /// Writes the buffers that the loss assigned.
+    fn assign(
+        &self,
+        g: &Graph,
+        assigned: &[(String, Value)],
+        value: impl Fn(Value) -> Result<Value, Error>,
+        ok: Value,
+    ) -> Result<(), Error> {
+        let parts = self.options.accumulate * self.ranks.size;
+        if parts > 1 && !assigned.is_empty() {
+            let (name, expected) = (
+                "accumulate · ranks",
+                "1 where a loss assigns a buffer: each part would assign another value",
+            );
+            return Err(Rule::Attribute { name, value: parts as f64, expected }
+                .of("assign", &[], None, None)
+                .into());
+        }
+        for (buffer, new) in assigned {
+            let target = g.entry(buffer)?;
+            g.assign(target, g.cast(value(*new)?, g.spec(target).dtype)?, ok)?;
+        }
+        Ok(())
+    }
+
     /// The gradients of all trainable parameters, packed as their slab; this rank's shard of them, where there are shards and no
     /// micro-batches.
     fn gradients(
@@ -175,19 +189,10 @@ impl Minimiser<'_> {
         scale: Option<&LossScale>,
         shards: Option<&Shards>,
     ) -> Result<Value, Error> {
-        let wrt: Vec<(String, Value)> = (self.parameters.trainable().iter())
-            .map(|p| Ok((p.name.clone(), g.entry(&p.name)?)))
-            .collect::<Result<_, Error>>()?;
+        let wrt =
+            self.parameters.trainable().iter().map(|p| g.entry(&p.name)).collect::<Result<Vec<_>, _>>()?;
         let minimised = scale.map_or(Ok(loss), |s| g.mul(loss, s.scale))?;
-        let gradients = grad(g, minimised, &wrt).map_err(|e| {
-            let Error::NoPath { name, .. } = e else { return e };
-            // The line that made the parameter says more than this one.
-            let at = self.parameters.list().iter().find(|p| p.name == name).map(|p| p.at);
-            Error::NoPath { name, at }
-        })?;
-        for (v, (name, _)) in gradients.iter().zip(&wrt) {
-            g.name(*v, &format!("gradient of {name}"));
-        }
+        let gradients = self.minimiser.gradients(g, minimised, &wrt)?;
         let packed = match (self.options.accumulate, shards) {
             (1, None) => self.ranks.packed(g, &gradients)?,
             (1, Some(shards)) => shards.scattered(g, &gradients)?,
@@ -199,83 +204,14 @@ impl Minimiser<'_> {
     /// Appends the optimizer's update of each group, and of the average. With shards each rank updates its own, and all get all new
     /// weights.
     fn update(&self, g: &Graph, each: Each, shards: Option<&Shards>) -> Result<(), Error> {
-        let (_, slab) = g.state_spec().find_slab(PARAMETERS)?;
-        let trainable = self.parameters.trainable();
-        let offset = |i: usize| slab.entries.get(i).map_or(slab.elements, |e| e.offset);
-        let at = |i: usize| shards.map_or(offset(i), |shards| shards.before(offset(i)));
-        let moments = self.optimizer.moments().iter().map(|m| g.slab(m.slab));
-        let moments = moments.collect::<Result<Vec<Value>, _>>()?;
-        let whole = g.slab(PARAMETERS)?;
-        let parameters = shards.map_or(Ok(whole), |shards| shards.copied(g, whole))?;
-        // New weights, and where they lie in the slab.
-        let mut new: Vec<(Range<usize>, Value)> = Vec::new();
-        let mut first = 0;
-        while first < trainable.len() {
-            let group = trainable[first].group;
-            let count = trainable[first..].iter().take_while(|p| p.group == group).count();
-            let decaying = trainable[first..first + count].iter().filter(|p| p.decay).count();
-            let (start, end) = (at(first), at(first + count));
-            let slice = |v| part(g, v, start..end);
-            let of = self.parameters.group_of(group);
-            // A rank may have none of a group.
-            if start < end {
-                let update = Update {
-                    parameters: slice(parameters)?,
-                    gradients: slice(each.gradients)?,
-                    moments: moments.iter().map(|&m| slice(m)).collect::<Result<_, _>>()?,
-                    cursor: each.cursor,
-                    lr: scaled_rate(g, each.lr, of.lr)?,
-                    scale: each.scale,
-                    ok: each.ok,
-                    weight_decay: of.weight_decay.unwrap_or(self.options.weight_decay),
-                    decay_elements: at(first + decaying) - start,
-                };
-                new.push((start..end, self.optimizer.update(g, &update)?));
-            }
-            first += count;
-        }
+        let mut new = self.minimiser.updated(g, self.minimiser.runs(g, shards)?, each)?;
         if let Some(shards) = shards {
-            let own = new.into_iter().map(|(_, own)| own).collect();
-            let all = shards.gathered(g, slab.dtype, own)?;
-            new = vec![(0..slab.elements, g.assign(whole, all, each.ok)?)];
+            let (slab, whole) = (g.state_spec().find_slab(PARAMETERS)?.1, g.slab(PARAMETERS)?);
+            let all = shards.gathered(g, slab.dtype, new.into_iter().map(|(_, own)| own).collect())?;
+            new = vec![(0..slab.elements, g.assign(whole, all, each.guard.ok)?)];
         }
-        if let Some(decay) = self.options.average {
-            let average = g.slab(AVERAGE.slab)?;
-            for (range, new) in new {
-                let op = ops::RunningUpdate { momentum: 1.0 - decay, unbiased_count: None };
-                g.op(op, &[part(g, average, range)?, new, each.ok])?;
-            }
-        }
-        Ok(())
+        self.minimiser.averaged(g, new, each.guard.ok)
     }
-}
-
-/// Refuses a group's numbers outside of their range.
-fn check_groups(groups: &[Group]) -> Result<(), Rule> {
-    let of = |g: &Group| [("lr of a group", Some(g.lr)), ("weight_decay of a group", g.weight_decay)];
-    let wrong = |(name, value): (&'static str, Option<f64>)| {
-        let value = value.filter(|&value| !at_least_0(value))?;
-        Some(Rule::Attribute { name, value, expected: AT_LEAST_0 })
-    };
-    groups.iter().flat_map(of).find_map(wrong).map_or(Ok(()), Err)
-}
-
-/// What the updates of all groups share.
-#[derive(Debug, Clone, Copy)]
-struct Each {
-    gradients: Value,
-    cursor: Value,
-    lr: Value,
-    scale: Value,
-    ok: Value,
-}
-
-/// The values that are kept for every trainable element: the optimizer's moments, and the average of the weights.
-pub(crate) fn kept(
-    optimizer: &dyn Optimizer,
-    options: &TrainingOptions,
-) -> impl Iterator<Item = &'static Moment> + use<> {
-    optimizer.moments().iter().chain(options.average.map(|_| &AVERAGE))
 }
 
 /// The micro-batches that a batch is cut into. They are one part of the step's program that runs several times; what a
@@ -343,5 +279,5 @@ pub(super) fn end<'a>(
 ) -> Result<Forward<'a>, Error> {
     let graph = cx.graph;
     let loss = graph.name(cx.penalised(loss)?, "loss");
-    Ok(Forward { graph, cursor, at, loss, running: cx.into_running(), batches })
+    Ok(Forward { graph, cursor, at, loss, asked: cx.into_asked(), batches })
 }

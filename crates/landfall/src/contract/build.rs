@@ -56,12 +56,13 @@ impl Graph {
         inputs: &[Value],
         at: &'static Location<'static>,
     ) -> Result<Vec<Value>, Error> {
+        let at = self.inner.borrow().line.unwrap_or(at);
         self.sound(op.name(), inputs, at)?;
         let specs = self.specs(inputs);
         let outputs = inferred(op.as_ref(), &specs).map_err(|r| r.of(op.name(), &specs, None, Some(at)))?;
         let primitives = self.inner.borrow().primitives;
         if primitives && let Body::Fused(body) = op.body() {
-            return body(op.as_ref(), self, inputs);
+            return self.on_behalf(at, || body(op.as_ref(), self, inputs));
         }
         let mut inner = self.inner.borrow_mut();
         let inner = &mut *inner;
@@ -84,6 +85,7 @@ impl Graph {
             at,
             order: (node, usize::MAX),
             full_precision: inner.full_precision,
+            block: inner.block,
         });
         inner.known.insert(key, node);
         Ok(outputs)
@@ -97,6 +99,7 @@ impl Graph {
         layout: impl FnOnce(&Layout) -> Result<Layout, Rule>,
         at: &'static Location<'static>,
     ) -> Result<Value, Error> {
+        let at = self.inner.borrow().line.unwrap_or(at);
         self.sound(op, &[of], at)?;
         let mut inner = self.inner.borrow_mut();
         let source = inner.info(of).clone();

@@ -23,6 +23,19 @@ pub const MICRO: usize = 6;
 /// Elements of a cursor; those not named here are reserved and 0.
 pub const LEN: usize = 8;
 
+/// The cursor at which draws with this seed begin: step 0, all else 0.
+///
+/// ```
+/// use landfall::ops::cursor;
+/// assert_eq!(cursor::seeded(7), [0, 0, 0, 7, 0, 0, 0, 0]);
+/// ```
+#[must_use]
+pub fn seeded(seed: u64) -> [i64; LEN] {
+    let mut start = [0; LEN];
+    start[SEED] = seed as i64;
+    start
+}
+
 /// Checks that argument `arg` is a cursor.
 pub(crate) fn rule(args: &[Spec], arg: usize) -> Result<(), Rule> {
     rules::dtype(args, arg, DType::I64)?;

@@ -79,6 +79,8 @@ pub(crate) struct Node {
     pub(crate) order: (usize, usize),
     /// Whether it is kept in f32 for any compute dtype.
     pub(crate) full_precision: bool,
+    /// The block of [`Graph::checkpoint`] that it was added in, if any.
+    pub(crate) block: Option<u32>,
 }
 
 impl Node {
@@ -112,6 +114,12 @@ pub(crate) struct Inner {
     pub(super) scope: Vec<String>,
     /// Whether ops added now are kept in f32.
     pub(crate) full_precision: bool,
+    /// The block that ops are added to now, and the number of blocks so far.
+    pub(crate) block: Option<u32>,
+    blocks: u32,
+    /// The line that nodes added now are said to be of, where it is not that of the call: a person's, not one of a function of
+    /// several ops.
+    pub(super) line: Option<&'static Location<'static>>,
     /// Whether fused ops are added as their bodies.
     pub(super) primitives: bool,
     /// Whether what is added now is a value of its own, also where there is an equal one; and whether any was.
@@ -177,8 +185,7 @@ impl Graph {
     }
 
     /// Adds the fused ops that `build` calls (norms, attention, recurrent layers and others) as the primitive ops that their bodies are
-    /// written in. Their gradients then have gradients themselves, which those of fused ops have not, and intermediate results lie
-    /// in memory.
+    /// written in. Intermediate results then lie in memory.
     ///
     /// ```
     /// use landfall::{All, DType, Graph, StateSpec, grad};
@@ -188,14 +195,44 @@ impl Graph {
     /// let y = g.in_primitives(|| g.rms_norm(x, weight, 1e-6))?;
     /// let named = [("x".to_owned(), x)];
     /// let slope = grad(&g, g.sum(g.square(y)?, All)?, &named)?[0];
-    /// let curvature = grad(&g, g.sum(g.square(slope)?, All)?, &named)?[0];
-    /// assert_eq!(g.shape(curvature).dims(), [3, 5]);
+    /// assert_eq!(g.shape(slope).dims(), [3, 5]);
     /// # Ok::<(), landfall::Error>(())
     /// ```
     pub fn in_primitives<R>(&self, build: impl FnOnce() -> R) -> R {
         let outer = std::mem::replace(&mut self.inner.borrow_mut().primitives, true);
         let result = build();
         self.inner.borrow_mut().primitives = outer;
+        result
+    }
+
+    /// Keeps nothing of what `build` adds for the backward pass but the values that are read outside of it: the others are computed a
+    /// second time, just before the gradients of the block. That takes less memory and more time; the gradients are the same bytes,
+    /// and so are random numbers, which are a function of cursor and stream. A block within another is a part of it.
+    ///
+    /// ```
+    /// use landfall::{All, DType, Engine, Graph, Program, State, StateSpec, grad};
+    /// let spec = std::sync::Arc::new(StateSpec::new());
+    /// let g = Graph::new(&spec);
+    /// let x = g.input("x", DType::F32, [64, 64]);
+    /// let mut y = x;
+    /// for _ in 0..8 {
+    ///     y = g.checkpoint(|| g.matmul(g.tanh(g.exp(y)?)?, x))?;
+    /// }
+    /// g.output("slope", grad(&g, g.sum(y, All)?, &[("x".to_owned(), x)])?[0]);
+    /// let engine = Engine::cpu()?;
+    /// let program = Program::compile(&engine, &State::new(&engine, &spec)?, "step", &g)?;
+    /// assert!(program.report().recomputed >= 14); // of each block exp and tanh, where their results are read
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    pub fn checkpoint<R>(&self, build: impl FnOnce() -> R) -> R {
+        let outer = {
+            let mut inner = self.inner.borrow_mut();
+            inner.blocks += 1;
+            let block = inner.block.unwrap_or(inner.blocks);
+            inner.block.replace(block)
+        };
+        let result = build();
+        self.inner.borrow_mut().block = outer;
         result
     }
 
@@ -226,6 +263,19 @@ impl Graph {
         };
         let result = build();
         self.inner.borrow_mut().distinct = outer;
+        result
+    }
+
+    /// Gives what `build` adds the line of a person's call, unless a call around it has given one.
+    pub(crate) fn on_behalf<R>(&self, at: &'static Location<'static>, build: impl FnOnce() -> R) -> R {
+        let outer = {
+            let mut inner = self.inner.borrow_mut();
+            let outer = inner.line;
+            inner.line.get_or_insert(at);
+            outer
+        };
+        let result = build();
+        self.inner.borrow_mut().line = outer;
         result
     }
 
@@ -346,9 +396,9 @@ impl Inner {
         v
     }
 
-    /// The same value under another number: what is made of it is not what was made of `value`.
-    pub(crate) fn apart(&mut self, value: Value) -> Value {
-        let key = (value, "apart".to_owned());
+    /// The same value under another number, one for each `copy`: what is made of it is not what was made of `value`.
+    pub(crate) fn apart(&mut self, value: Value, copy: usize) -> Value {
+        let key = (value, format!("apart {copy}"));
         // Arguments of one fused op that are equal stay so.
         if let Some(&v) = self.known_views.get(&key) {
             return v;

@@ -280,16 +280,20 @@ pub enum Body {
 pub enum Grad {
     /// Hand-written: one cotangent per argument, `None` for an argument without one.
     Rule(GradRule),
+    /// As [`Grad::Rule`], of an op that keeps some of its results for that rule. Where one of these has a cotangent itself, as in a
+    /// second derivative, the gradient is that of [`Body::Fused`].
+    Keeping {
+        /// Asked where no result that is kept has a cotangent.
+        rule: GradRule,
+        /// The results that are kept, by number.
+        kept: &'static [usize],
+    },
     /// Derived from [`Body::Fused`].
     FromBody,
+    /// 0: the op is constant between its steps, or its results are integers.
+    Zero,
     /// Not differentiable, for this reason.
     None(&'static str),
-}
-
-impl Grad {
-    /// That of an op which is a gradient itself.
-    pub const ONCE: Self =
-        Self::None("second derivatives are not provided; build the forward pass in Graph::in_primitives");
 }
 
 /// The arguments of a gradient rule.

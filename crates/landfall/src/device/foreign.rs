@@ -35,6 +35,7 @@ pub struct Foreign {
     pub(crate) bytes: usize,
     pub(crate) writable: bool,
     pub(crate) stream: Option<ForeignStream>,
+    pub(crate) waits: bool,
     /// Keeps the memory alive; its `Drop` is the deleter.
     _owner: Box<dyn Any + Send + Sync>,
 }
@@ -69,6 +70,7 @@ impl Foreign {
             bytes,
             writable: true,
             stream: None,
+            waits: true,
             _owner: Box::new(owner),
         }
     }
@@ -77,6 +79,13 @@ impl Foreign {
     #[must_use]
     pub fn read_only(self) -> Self {
         Self { writable: false, ..self }
+    }
+
+    /// The same memory, for whose owner no call waits: an index out of range that a GPU finds while it writes there is reported by
+    /// [`Engine::synchronize`](crate::Engine::synchronize), not by the call. On the CPU, where calls are complete, nothing changes.
+    #[must_use]
+    pub fn unwaited(self) -> Self {
+        Self { waits: false, ..self }
     }
 
     /// The same memory, whose owner uses and reuses it in the order of this CUDA stream: the engine's stream waits for what
@@ -90,7 +99,7 @@ impl Foreign {
 
 impl fmt::Debug for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { device, address, bytes, writable, stream, _owner: _ } = self;
+        let Self { device, address, bytes, writable, stream, waits: _, _owner: _ } = self;
         write!(f, "Foreign {{ {bytes} bytes of {device} at {:#x}", address.0)?;
         if !writable {
             f.write_str(", read-only")?;

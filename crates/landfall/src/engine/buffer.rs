@@ -28,6 +28,11 @@ impl Buffer {
         Ok(Self { device: Arc::clone(device), address, bytes, foreign: Some(foreign) })
     }
 
+    /// Whether another library allocated it.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.foreign.is_some()
+    }
+
     pub(crate) fn address(&self) -> Address {
         self.address
     }

@@ -139,6 +139,13 @@ impl State {
     }
 }
 
+/// Itself: what reads weights takes a state, a shared one, or what has one.
+impl AsRef<State> for State {
+    fn as_ref(&self) -> &State {
+        self
+    }
+}
+
 fn fits<T: Element>(name: &str, spec: Spec, elements: usize) -> Result<(), Error> {
     let dtype = T::DTYPE == spec.dtype || (T::DTYPE == DType::U8 && spec.dtype == DType::Bool);
     if dtype && elements == spec.shape.elements() {

@@ -94,8 +94,9 @@ impl View {
             return refused(format!("{foreign:?}, which ends beyond every address"));
         }
         let (base, writable) = (foreign.address, foreign.writable);
+        let told = foreign.waits || device.kind() == DeviceKind::Cpu;
         let buffer = Buffer::foreign(device, foreign)?;
-        let memory = Arc::new(Memory { writable, ..Memory::of(buffer, true) });
+        let memory = Arc::new(Memory { writable, ..Memory::of(buffer, told) });
         Ok(Self { memory, operand: Operand { base, dtype, layout } })
     }
 

@@ -4,7 +4,7 @@ use super::Error;
 use std::fmt;
 
 /// A missing CUDA component, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum Absence {
@@ -44,6 +44,8 @@ pub enum Absence {
     #[error("NCCL is of version {found}; at least {needed} is needed: install a newer one")]
     NcclVersion { found: Version, needed: Version },
 }
+
+crate::values::debug_as_text!(Absence);
 
 /// A version of CUDA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -17,7 +17,7 @@ use std::fmt;
 use std::panic::Location;
 
 /// What can go wrong with tensors, programs and devices.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum Error {
@@ -63,10 +63,12 @@ pub enum Error {
     Foreign { why: String },
     #[error("{device} has no stream to issue on; only a GPU has")]
     NoStream { device: DeviceKind },
-    #[error("parameter {name} is trainable, but no gradient path leads from the loss to it; use it or freeze it{}", At(.at))]
+    #[error("the loss does not depend on {name}: no gradient path leads to it; make the loss of it, or ask for no gradient of it{}", At(.at))]
     NoPath { name: String, at: Option<&'static Location<'static>> },
-    #[error("the gradient of parameter {parameter} runs through {cause}")]
-    Gradient { parameter: String, cause: OpError },
+    #[error("parameter {name} is trainable, but no gradient path leads from the loss to it; use it or freeze it{}", At(.at))]
+    Unused { name: String, at: Option<&'static Location<'static>> },
+    #[error("the gradient with respect to {parameter} runs through {through}: {cause}")]
+    Gradient { parameter: String, through: String, cause: Box<OpError> },
     #[error("the loss is {spec}; grad needs a floating-point scalar{}", At(.at))]
     Loss { spec: Spec, at: Option<&'static Location<'static>> },
     #[error("state has no entry {name}; it has {known}")]
@@ -75,6 +77,8 @@ pub enum Error {
     TwiceNamed { name: String },
     #[error("the program was compiled for another state; run takes its own only")]
     ForeignState,
+    #[error("program {program} cannot run on a state that others read at the same time: {why}")]
+    Shared { program: String, why: String },
     #[error("program has no {kind} {name}; it has {known}")]
     NoBinding { kind: &'static str, name: String, known: String },
     #[error("binding {name}: {why}")]
@@ -98,6 +102,8 @@ pub enum Error {
     #[error("{name} became non-finite (first at element {element}: {value}) in {op}")]
     NonFinite { name: String, op: &'static str, element: usize, value: f64 },
 }
+
+crate::values::debug_as_text!(Error);
 
 /// The most recent launch before a fault that the driver reports with delay.
 struct Last<'a>(&'a Option<String>);

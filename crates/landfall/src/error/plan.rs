@@ -3,7 +3,7 @@
 use crate::values::{Block, Relation};
 
 /// Why a plan was refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum PlanError {
@@ -58,3 +58,5 @@ pub enum PlanError {
     #[error("{value} is not aligned: byte {offset} of {block:?}")]
     Unaligned { value: String, block: Block, offset: usize },
 }
+
+crate::values::debug_as_text!(PlanError);

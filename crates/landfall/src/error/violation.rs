@@ -21,7 +21,7 @@ pub enum Allocator {
 pub const QUARANTINE: usize = 1 << 28;
 
 /// A finding of the sanitizer, with its culprit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
     /// The launch, or `None` if no known launch touched the memory.
@@ -68,7 +68,7 @@ impl fmt::Display for Role {
 }
 
 /// A violation of the contract, by a launch or outside of any.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum Finding {
@@ -96,6 +96,8 @@ pub enum Finding {
     Disagree { allocator: Allocator, result: usize, byte: usize },
 }
 
+crate::values::debug_as_text!(Finding);
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("sanitizer: ")?;
@@ -112,6 +114,8 @@ impl fmt::Display for Violation {
 }
 
 impl std::error::Error for Violation {}
+
+crate::values::debug_as_text!(Violation);
 
 impl Violation {
     pub(crate) fn of_memory(device: DeviceKind, finding: Finding) -> Self {

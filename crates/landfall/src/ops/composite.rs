@@ -40,7 +40,7 @@ impl Graph {
             rules::same_dtype(&specs, 0, arg).map_err(refused)?;
             *value = self.cast(*value, dtype.accumulate())?;
         }
-        let result = self.full_precision(|| body(wide))?;
+        let result = self.on_behalf(at, || self.full_precision(|| body(wide)))?;
         self.cast(result, dtype)
     }
 

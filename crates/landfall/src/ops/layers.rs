@@ -1,7 +1,7 @@
-//! Layers that are a few ops each, with their gradients through those ops: convolution and pooling over windows, norms, rotary
+//! Layers that are a few ops each, with their gradients through those ops: convolution and pooling over windows, interpolation, norms, rotary
 //! positions, gates.
 
-use crate::contract::{Graph, Value, rules};
+use crate::contract::{Graph, Value, attribute_choices, rules};
 use crate::error::Error;
 use crate::ops;
 use crate::values::{Axis, DType, Keep, Rule, Shape, Spec};
@@ -45,6 +45,18 @@ impl Windows {
         Self { dilation, ..self }
     }
 }
+
+/// How [`Graph::interpolate`] finds what stands between elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Interpolation {
+    /// The element before it.
+    #[default]
+    Nearest,
+    /// In proportion between the two elements beside it.
+    Linear,
+}
+
+attribute_choices!(Interpolation: Nearest = "nearest", Linear = "linear");
 
 impl Graph {
     /// The last axis cut into windows, `[.., n, size]`: a view of `x`, or of a copy with `fill` around it.
@@ -173,6 +185,78 @@ impl Graph {
     #[track_caller]
     pub fn mean_pool(&self, x: Value, windows: Windows) -> Result<Value, Error> {
         self.mean(self.windows("mean_pool", x, windows, 0.0)?, -1)
+    }
+
+    /// `size` elements along an axis from its `n`, as PyTorch's `interpolate` of one axis: nearest element `i` is element `⌊i·n/size⌋`;
+    /// linear it stands at place `(i + ½)·n/size − ½`, or with `align_corners` at `i·(n − 1)/(size − 1)`, so that the ends stay. Places
+    /// before the first element are the first one's, those behind the last one the last one's.
+    ///
+    /// ```
+    /// use landfall::{DType, Engine, Graph, Interpolation, Program, State, StateSpec};
+    /// let (engine, spec) = (Engine::cpu()?, std::sync::Arc::new(StateSpec::new()));
+    /// let (mut state, g) = (State::new(&engine, &spec)?, Graph::new(&spec));
+    /// let x = g.input("x", DType::F32, [1, 3]);
+    /// g.output("y", g.interpolate(x, -1, 5, Interpolation::Linear, true)?);
+    /// let mut program = Program::compile(&engine, &state, "interpolate", &g)?;
+    /// program.write("x", &[1.0f32, 3.0, 2.0])?;
+    /// program.run(&mut state)?;
+    /// assert_eq!(program.read::<f32>("y")?, [1.0, 2.0, 3.0, 2.5, 2.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The axis must exist and not be empty, nor the result; linear, `x` must be of a float dtype; corners are of linear alone.
+    #[track_caller]
+    pub fn interpolate(
+        &self,
+        x: Value,
+        axis: impl Axis,
+        size: usize,
+        mode: Interpolation,
+        align_corners: bool,
+    ) -> Result<Value, Error> {
+        let (spec, at) = (self.spec(x), Location::caller());
+        let axis = self.axis("interpolate", x, axis)?;
+        let n = spec.shape.dims()[axis];
+        let refused = |name, value: f64, expected| {
+            Error::from(Rule::Attribute { name, value, expected }.of("interpolate", &[spec], None, Some(at)))
+        };
+        for (name, value) in [("size of the axis", n), ("size", size)] {
+            if value == 0 {
+                return Err(refused(name, 0.0, "at least 1"));
+            }
+        }
+        match mode {
+            Interpolation::Nearest if align_corners => Err(refused(
+                "align_corners",
+                1.0,
+                "false of nearest elements, which have no places between them",
+            )),
+            // The floor of a quotient of whole numbers, rounded to f64, is that of the quotient.
+            Interpolation::Nearest => {
+                let places = self.arange(DType::F64, 0.0, n as f64, size)?;
+                let places = self.div(places, self.scalar(places, size as f64)?)?;
+                self.take(x, axis, self.cast(places, DType::I64)?)
+            }
+            Interpolation::Linear => self.composed("interpolate", [x], |[x]| {
+                let (first, step) = if align_corners {
+                    (0.0, (n - 1) as f64 / size.saturating_sub(1).max(1) as f64)
+                } else {
+                    let step = n as f64 / size as f64;
+                    (0.5 * step - 0.5, step)
+                };
+                let places = self.clamp(self.arange(DType::F64, first, step, size)?, 0.0, (n - 1) as f64)?;
+                let before = self.cast(places, DType::I64)?;
+                let last = self.scalar(before, (n - 1) as f64)?;
+                let behind = self.minimum(self.add(before, self.scalar(before, 1.0)?)?, last)?;
+                let part = self.sub(places, self.cast(before, DType::F64)?)?;
+                let mut column = Shape::from([size]);
+                (axis + 1..spec.shape.rank()).for_each(|_| column.push(1));
+                let part = self.reshape(self.cast(part, self.spec(x).dtype)?, column)?;
+                let near = self.mul(self.take(x, axis, before)?, self.affine(part, -1.0, 1.0)?)?;
+                self.add(near, self.mul(self.take(x, axis, behind)?, part)?)
+            }),
+        }
     }
 
     /// `x·Φ(x)` with the normal distribution function ([`ops::Gelu`]; its approximation by tanh is an attribute of the op).

@@ -61,6 +61,7 @@ mod by_name;
 mod cache;
 pub(crate) mod collective;
 mod composite;
+mod draws;
 pub(crate) mod elementwise;
 pub(crate) mod experts;
 pub(crate) mod indexing;
@@ -90,7 +91,7 @@ pub use cache::KvCache;
 pub use elementwise::pointwise::{
     kernels as pointwise_kernels, map as pointwise_reference, samples as pointwise_samples,
 };
-pub use layers::Windows;
+pub use layers::{Interpolation, Windows};
 pub use losses::Labels;
 pub use methods::{Method, Parameter, method, methods};
 pub use plain::plain;
@@ -99,7 +100,7 @@ pub use var::Var;
 
 /// The elements of a cursor: everything that changes from step to step.
 pub mod cursor {
-    pub use crate::contract::cursor::{BASE, BATCH, EPOCH, LEN, MICRO, SEED, STEP, WINDOWS};
+    pub use crate::contract::cursor::{BASE, BATCH, EPOCH, LEN, MICRO, SEED, STEP, WINDOWS, seeded};
 }
 
 families! { attention collective elementwise experts indexing loss matmul movement norm random recurrent reduce step }

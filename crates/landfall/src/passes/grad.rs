@@ -11,7 +11,8 @@ use std::panic::Location;
 /// views, the loss itself, any of them twice.
 ///
 /// Each is a total derivative: what the loss changes by when the value does, and with it all that is made of it, other values of the
-/// list among it. Equal ops on the same arguments are one value ([`Graph::op`]), and so are equal views.
+/// list among it. Equal ops on the same arguments are one value ([`Graph::op`]), and so are equal views. Where the loss depends on a
+/// value through steps, truth values or integers alone, the gradient is zeros. Gradients have gradients, to any order.
 ///
 /// ```
 /// use landfall::{All, DType, Engine, Graph, Program, State, StateSpec, grad};
@@ -37,14 +38,23 @@ use std::panic::Location;
 /// the values; [`Error::Gradient`] if the path leads through an op without a gradient; a value that is not of a float dtype.
 #[track_caller]
 pub fn grad(graph: &Graph, loss: Value, wrt: &[(String, Value)]) -> Result<Vec<Value>, Error> {
-    let at = Some(Location::caller());
+    let at = Location::caller();
+    graph.on_behalf(at, || gradients(graph, loss, wrt, at))
+}
+
+fn gradients(
+    graph: &Graph,
+    loss: Value,
+    wrt: &[(String, Value)],
+    at: &'static Location<'static>,
+) -> Result<Vec<Value>, Error> {
     let values: Vec<Value> = std::iter::once(loss).chain(wrt.iter().map(|w| w.1)).collect();
-    graph.sound("grad", &values, Location::caller())?;
+    graph.sound("grad", &values, at)?;
     rules::float(&graph.specs(&values), &(1..values.len()).collect::<Vec<_>>())
-        .map_err(|rule| rule.of("grad", &graph.specs(&values), None, at))?;
+        .map_err(|rule| rule.of("grad", &graph.specs(&values), None, Some(at)))?;
     let spec = graph.spec(loss);
     if spec.shape != Shape::SCALAR || !spec.dtype.is_float() {
-        return Err(Error::Loss { spec, at });
+        return Err(Error::Loss { spec, at: Some(at) });
     }
     let first = graph.inner.borrow().nodes.len();
     graph.inner.borrow_mut().backward.get_or_insert(first);
@@ -54,7 +64,8 @@ pub fn grad(graph: &Graph, loss: Value, wrt: &[(String, Value)]) -> Result<Vec<V
         Stop::Error(e) => e,
         Stop::Node { value, cause } => {
             let name = wrt.iter().find(|(_, v)| depends(graph, value, *v)).map_or("?", |(n, _)| n);
-            Error::Gradient { parameter: name.to_owned(), cause }
+            let through = graph.inner.borrow().describe(value);
+            Error::Gradient { parameter: name.to_owned(), through, cause: Box::new(cause) }
         }
     })?;
     let mut found = found.into_iter();
@@ -65,7 +76,15 @@ pub fn grad(graph: &Graph, loss: Value, wrt: &[(String, Value)]) -> Result<Vec<V
             let part = graph.cast(part, graph.spec(*value).dtype)?;
             sum = Some(sum.map_or(Ok(part), |sum| graph.add(sum, part))?);
         }
-        all.push(sum.ok_or_else(|| Error::NoPath { name: name.clone(), at })?);
+        all.push(match sum {
+            Some(sum) => sum,
+            // The paths lead through what is constant between its steps.
+            None if holders.iter().any(|&v| depends(graph, loss, v)) => {
+                let spec = graph.spec(*value);
+                graph.fill(spec.dtype, spec.shape, 0.0)?
+            }
+            None => return Err(Error::NoPath { name: name.clone(), at: Some(at) }),
+        });
     }
     Ok(all)
 }
@@ -171,7 +190,11 @@ fn pullback(graph: &Graph, seeds: &[(Value, Value)], wrt: &[Value]) -> Result<Ve
                 };
                 let back = match node.op.vjp() {
                     Grad::Rule(rule) => rule(node.op.as_ref(), &cx)?,
-                    Grad::FromBody => from_body(&cx, node.op.as_ref())?,
+                    Grad::Keeping { rule, kept } if kept.iter().all(|&k| outer[k].is_none()) => {
+                        rule(node.op.as_ref(), &cx)?
+                    }
+                    Grad::FromBody | Grad::Keeping { .. } => from_body(&cx, node.op.as_ref())?,
+                    Grad::Zero => continue,
                     Grad::None(why) => {
                         let specs = graph.specs(&node.inputs);
                         let cause = Rule::NoGradient { why }.of(node.op.name(), &specs, None, Some(node.at));
@@ -264,13 +287,18 @@ fn from_body(cx: &Vjp<'_>, op: &dyn ops::Op) -> Result<Vec<Option<Value>>, Stop>
 
 /// The arguments of an op as values of which none is made of another: its gradient is with respect to each by itself.
 fn independent(graph: &Graph, arguments: &[Value]) -> Vec<Value> {
-    let needed = reach(graph, arguments);
-    let mut inner = graph.inner.borrow_mut();
-    if !arguments.iter().any(|v| leads(&inner, v.index(), &needed)) {
-        return arguments.to_vec();
+    let mut values = arguments.to_vec();
+    for copy in 0.. {
+        let needed = reach(graph, &values);
+        let mut inner = graph.inner.borrow_mut();
+        if !values.iter().any(|v| leads(&inner, v.index(), &needed)) {
+            break;
+        }
+        // What the body makes of copies is no value that lies between the arguments. But of a gradient's gradient an argument may be
+        // made of copies that were taken before: then of others.
+        values = arguments.iter().map(|&v| inner.apart(v, copy)).collect();
     }
-    // What the body makes of them is then no value that lies between them.
-    arguments.iter().map(|&v| inner.apart(v)).collect()
+    values
 }
 
 fn through_view(graph: &Graph, of: Value, view: &View, cotangent: Value) -> Result<Value, Error> {

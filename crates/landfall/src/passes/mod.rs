@@ -1,5 +1,6 @@
 //! Passes: graph to graph. Gradients, mixed precision, and optimizations that do not change a bit of the results.
 
+mod blocks;
 mod casts;
 mod fuse;
 mod grad;
@@ -33,7 +34,7 @@ pub(crate) fn optimise(graph: &Graph, fuse: bool) -> Optimised {
     if inner.unmerged {
         simplify::merge_equal(&mut inner);
     }
-    let recomputed = save::choose_recomputation(&mut inner);
+    let recomputed = save::choose_recomputation(&mut inner) + blocks::compute_again(&mut inner);
     casts::share_casts(&mut inner);
     products::extend_products(&mut inner);
     if fuse {

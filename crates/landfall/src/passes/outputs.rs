@@ -34,6 +34,7 @@ pub(super) fn copy_outputs(inner: &mut Inner) {
             at,
             order: (node, usize::MAX),
             full_precision: true,
+            block: None,
         });
         inner.outputs[k].1 = copy;
     }

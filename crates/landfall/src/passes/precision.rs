@@ -106,7 +106,10 @@ impl Mixed {
                 Origin::Node { node } => {
                     let node = self.source.nodes[*node].clone();
                     if node.outputs.first() == Some(&old) {
+                        // A cast of its operands is a part of its block too.
+                        self.graph.inner.borrow_mut().block = node.block;
                         let made = self.node(&node, low, compute, products)?;
+                        self.graph.inner.borrow_mut().block = None;
                         self.made.extend(made);
                     }
                     continue;

@@ -228,6 +228,7 @@ fn turn(inner: &mut Inner) {
                     // First in issue order: reused memory would add an edge.
                     order: (0, 0),
                     full_precision: true,
+                    block: None,
                 });
                 turned.insert((base, layout), copy);
                 copy

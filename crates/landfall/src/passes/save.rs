@@ -26,7 +26,8 @@ pub(crate) fn choose_recomputation(inner: &mut Inner) -> usize {
     let mut cloned = 0;
     for n in 0..first {
         let node = inner.nodes[n].clone();
-        let [output] = node.outputs[..] else { continue };
+        let ([output], None) = (&node.outputs[..], node.block) else { continue };
+        let output = *output;
         let Some(users) = late.get(&output).cloned() else { continue };
         let cheap = match node.op.body() {
             Body::Pointwise(write) => Expression::new(|e| write(node.op.as_ref(), e)).flops() <= CHEAP,
@@ -61,7 +62,7 @@ pub(crate) fn choose_recomputation(inner: &mut Inner) -> usize {
 }
 
 /// Redirects a node's reads of `from` and its views to `to`.
-fn redirect(inner: &mut Inner, node: usize, from: Value, to: Value) {
+pub(super) fn redirect(inner: &mut Inner, node: usize, from: Value, to: Value) {
     for k in 0..inner.nodes[node].inputs.len() {
         let v = inner.nodes[node].inputs[k];
         let info = inner.info(v).clone();

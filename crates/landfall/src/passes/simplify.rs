@@ -61,7 +61,7 @@ pub(crate) fn live_nodes(inner: &Inner) -> Vec<bool> {
         Origin::Input | Origin::Slab | Origin::View { .. } => None,
     };
     stack.extend(inner.outputs.iter().filter_map(|(_, v)| node_of(*v)));
-    stack.extend((0..inner.nodes.len()).filter(|&n| updates_state(inner, n)));
+    stack.extend((0..inner.nodes.len()).filter(|&n| updates_lasting(inner, n)));
     while let Some(n) = stack.pop() {
         if !std::mem::replace(&mut live[n], true) {
             stack.extend(inner.nodes[n].inputs.iter().filter_map(|&v| node_of(v)));
@@ -70,12 +70,12 @@ pub(crate) fn live_nodes(inner: &Inner) -> Vec<bool> {
     live
 }
 
-/// Whether a node updates memory of the state, directly or through an earlier update.
-fn updates_state(inner: &Inner, node: usize) -> bool {
+/// Whether a node updates memory that lasts, of the state or of an input, directly or through an earlier update.
+fn updates_lasting(inner: &Inner, node: usize) -> bool {
     let node = &inner.nodes[node];
     node.updates().any(|v| match inner.info(inner.info(v).base).origin {
-        Origin::Slab => true,
-        Origin::Node { node } => updates_state(inner, node),
-        Origin::Input | Origin::View { .. } => false,
+        Origin::Slab | Origin::Input => true,
+        Origin::Node { node } => updates_lasting(inner, node),
+        Origin::View { .. } => false,
     })
 }

@@ -7,7 +7,7 @@ use crate::contract::{Cost, Graph};
 use crate::device::{LaunchList, RecordedLaunch, Recording};
 use crate::engine::{Engine, Gate, State, StateMemory, View, hold};
 use crate::error::Error;
-use crate::lower::{Arg, Home, Lowered};
+use crate::lower::{Arg, Home, Lowered, root};
 use crate::plan::{Plan, Report};
 use crate::values::{Address, Block, DType, Element, HostTensor, Operand, Rule, Spec, StoredId};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -111,6 +111,64 @@ impl Program {
     /// an output in memory that another library reads depends on an index out of range ([`View::hand_out`]); a device fault,
     /// with the kernel's name.
     pub fn run(&mut self, state: &mut State) -> Result<(), Error> {
+        self.ready(state)?;
+        hold(&self.gates, || self.recording.replay())?;
+        self.ran()
+    }
+
+    /// As [`Program::run`], of a program that only reads its state: several threads then run programs of their own on one state at
+    /// the same time, and nobody can write it meanwhile, as that takes `&mut State`.
+    ///
+    /// ```
+    /// use landfall::{DType, Engine, Graph, Program, State, StateSpec};
+    /// use std::sync::Arc;
+    /// let engine = Engine::cpu()?;
+    /// let mut spec = StateSpec::new();
+    /// spec.add("weights", DType::F32, &[("w".to_owned(), [2].into())])?;
+    /// let spec = Arc::new(spec);
+    /// let mut state = State::new(&engine, &spec)?;
+    /// state.write("w", &[2.0f32, 3.0])?;
+    /// let g = Graph::new(&spec);
+    /// g.output("y", g.mul(g.input("x", DType::F32, [2]), g.entry("w")?)?);
+    /// let programs = (0..2).map(|_| Program::compile(&engine, &state, "scale", &g)).collect::<Result<Vec<_>, _>>()?;
+    ///
+    /// let weights = Arc::new(state); // read by all, written by none
+    /// let threads = programs.into_iter().enumerate().map(|(n, mut program)| {
+    ///     let weights = Arc::clone(&weights);
+    ///     std::thread::spawn(move || {
+    ///         program.write("x", &[n as f32; 2])?;
+    ///         program.run_shared(&weights)?;
+    ///         program.read::<f32>("y")
+    ///     })
+    /// });
+    /// let results: Vec<_> = threads.map(|thread| thread.join().expect("no panic")).collect::<Result<_, landfall::Error>>()?;
+    /// assert_eq!(results, [[0.0, 0.0], [2.0, 3.0]]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Program::run`]; [`Error::Shared`] for a program that writes an entry of the state, or that shares its arena with others of
+    /// a [`ProgramSet`](crate::ProgramSet).
+    pub fn run_shared(&mut self, state: &State) -> Result<(), Error> {
+        let refused = |why: String| Err(Error::Shared { program: self.name.clone(), why });
+        let written = self.lowered.instructions.iter().find_map(|i| {
+            let (root, _) = i
+                .outputs
+                .iter()
+                .map(|o| root(&self.lowered, o.value))
+                .find(|(root, _)| matches!(self.lowered.values[root.0].home, Home::Slab(_)))?;
+            Some((i.op.name(), &self.lowered.values[root.0].name))
+        });
+        if let Some((op, slab)) = written {
+            return refused(format!(
+                "its {op} writes the slab {slab}; Program::run takes the state for itself"
+            ));
+        }
+        if Arc::strong_count(&self.arena) > 1 {
+            return refused(
+                "its arena is that of other programs of its set too; compile it by itself, with Program::compile".to_owned(),
+            );
+        }
         self.ready(state)?;
         hold(&self.gates, || self.recording.replay())?;
         self.ran()

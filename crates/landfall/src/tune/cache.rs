@@ -32,7 +32,7 @@ struct Kept {
 }
 
 /// A cache problem for the user's attention; tuning continues without the cache.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 #[non_exhaustive]
 pub enum Notice {
@@ -47,6 +47,8 @@ pub enum Notice {
     #[error("the device null computes nothing, so there is nothing to tune")]
     Null,
 }
+
+crate::values::debug_as_text!(Notice);
 
 /// A folder of choices.
 #[derive(Debug, Clone, PartialEq, Eq)]

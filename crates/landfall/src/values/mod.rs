@@ -17,6 +17,7 @@ mod ranks;
 mod repeat;
 mod rule;
 mod shape;
+mod text;
 
 pub(crate) use ancestors::Ancestors;
 pub(crate) use axes::twice;
@@ -40,3 +41,4 @@ pub use repeat::Repeat;
 pub use rule::{OpError, Rule};
 pub(crate) use shape::product;
 pub use shape::{MAX_ELEMENTS, MAX_RANK, Shape, Spec};
+pub(crate) use text::debug_as_text;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Why ranks did not complete a call together. Each rank of the world gets one, and no further call of it succeeds.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum RankFault {
@@ -43,6 +43,8 @@ pub enum RankFault {
     #[error("{device} cannot join a world of {size} ranks: {why}")]
     Device { device: String, size: usize, why: String },
 }
+
+crate::values::debug_as_text!(RankFault);
 
 /// Ranks in a sentence.
 fn ranks(all: &[usize]) -> String {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::Location;
 
 /// A violated rule of an op, with the numbers.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum Rule {
@@ -90,6 +90,8 @@ pub enum Rule {
         "needs {needed} bytes of workspace, {reserved} are reserved; call Engine::reserve({needed}) before"
     )]
     Workspace { needed: usize, reserved: usize },
+    #[error("the workspace meets operand {operand} ({bytes}); a workspace shares no memory with an operand")]
+    WorkspaceOverlaps { operand: usize, bytes: Overlap },
     #[error("shape {from} has {} elements, {to} has {}; a reshape keeps their number", .from.elements(), .to.elements())]
     Reshape { from: Shape, to: Shape },
     #[error(
@@ -124,6 +126,8 @@ pub enum Rule {
     Ranks(#[from] RankFault),
 }
 
+crate::values::debug_as_text!(Rule);
+
 fn attribute_names(known: &[&str]) -> String {
     if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) }
 }
@@ -147,7 +151,7 @@ impl Rule {
 }
 
 /// An op refused its arguments.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct OpError {
     /// Name of the op.
     pub op: &'static str,
@@ -179,3 +183,5 @@ impl fmt::Display for OpError {
 }
 
 impl std::error::Error for OpError {}
+
+crate::values::debug_as_text!(OpError);

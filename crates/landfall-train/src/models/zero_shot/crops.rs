@@ -3,7 +3,7 @@
 use super::network::ZeroShot;
 use super::scaling::{in_logarithms, scaled};
 use super::sizes::{LEVELS, Seen};
-use crate::nn::{Context, Mode};
+use crate::nn::Context;
 use landfall::{All, DType, Error, Graph, Keep, Rule, Spec, Value, ops};
 use serde::{Deserialize, Serialize};
 
@@ -201,10 +201,5 @@ fn quantile_loss(g: &Graph, forecast: Value, targets: Value, counts: Value) -> R
 
 /// Uniform numbers in [0, 1) of a step.
 fn drawn(cx: &Context<'_>, dtype: DType, shape: [usize; 2]) -> Result<Value, Error> {
-    let stream = cx.next_stream();
-    let Mode::Train { cursor } = cx.mode else {
-        let rule = Rule::NoGradient { why: "crops are drawn by a training step alone" };
-        return Err(rule.of("crops", &[], None, None).into());
-    };
-    cx.graph.op1(ops::Uniform { spec: Spec::new(dtype, shape), low: 0.0, high: 1.0, stream }, &[cursor])
+    cx.uniform(Spec::new(dtype, shape), 0.0, 1.0)
 }

@@ -35,7 +35,7 @@ const SHALLOW_ROWS: usize = 48;
 const PACK_COLS: usize = 96;
 
 /// Why a product was not computed. Nothing was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GemmError {
     /// A matrix exceeds its slice.
@@ -74,6 +74,8 @@ pub enum GemmError {
     #[allow(missing_docs, reason = "the message says what each name is")]
     OtherIsa { packed: Isa, run: Isa },
 }
+
+crate::values::debug_as_text!(GemmError);
 
 impl From<GemmError> for Rule {
     fn from(error: GemmError) -> Self {

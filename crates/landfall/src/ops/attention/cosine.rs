@@ -15,6 +15,7 @@ use crate::kernel::cpu::{Call, View, with_float};
 use crate::ops::attention::cosine_grad::CosineAttentionGrad;
 use crate::ops::attention::cpu_tiles::Sizes;
 use crate::ops::attention::forward::Attention;
+use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::norm::l2_norm::L2Norm;
 use crate::ops::norm::layer_norm::affine_dtype;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, product};
@@ -28,8 +29,8 @@ op_attributes! {
     /// `qkv`: `[B, N, 3, h, e]`, float, of any strides: queries, keys and values, as one projection gives them. `temperature`:
     /// `[h]`, in the dtype of `qkv` or in the one that it accumulates in. Results: `out` `[B, N, h, e]`; `lse` `[B, h, N]`, the
     /// logarithm of each row's sum of exponentials, in the accumulation dtype, kept for the gradient. Accumulation: f32 (f64
-    /// for f64), in which the lengths, the scores and the weights stay. Disjoint. Gradient: [`CosineAttentionGrad`]; `lse`
-    /// carries none. Errors: rank 5 with an axis of 3, features, and heads that [`fits`](Self::fits) takes; for others there are
+    /// for f64), in which the lengths, the scores and the weights stay. Disjoint. Gradient: [`CosineAttentionGrad`]; that of
+    /// `lse` through the body. Errors: rank 5 with an axis of 3, features, and heads that [`fits`](Self::fits) takes; for others there are
     /// [`L2Norm`] and [`Attention`]. Deterministic, whatever the number of threads. Source: Henry et al., "Query-Key
     /// Normalization for Transformers" (2020).
     ///
@@ -122,6 +123,16 @@ pub(in crate::ops) fn check(args: &[Spec]) -> Result<(), Rule> {
     rules::shape(args, 1, [h])
 }
 
+/// Queries, keys or values of `[B, N, 3, h, e]`, and the temperature of each row; in the accumulation dtype.
+pub(in crate::ops) fn parts(g: &Graph, args: &[Value]) -> Result<([Value; 3], Value), Error> {
+    let spec = g.spec(args[0]);
+    let wide = |v| g.cast(v, spec.dtype.accumulate());
+    let rows = rows_of(&spec.shape);
+    let part = |i| g.reshape(g.slice(wide(args[0])?, 2, i, 1)?, rows);
+    let temperature = g.broadcast_to(wide(args[1])?, rows.without(3))?;
+    Ok(([part(0)?, part(1)?, part(2)?], temperature))
+}
+
 /// Queries, keys or values of `[B, N, 3, h, e]`.
 fn part(qkv: &Layout, i: usize) -> Layout {
     // The axis has three, and one of them is taken.
@@ -130,28 +141,18 @@ fn part(qkv: &Layout, i: usize) -> Layout {
 
 fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
     let eps = attributes::<CosineAttention>(op).map_err(|r| r.of(op.name(), &[], None, None))?.eps;
-    let spec = g.spec(args[0]);
-    let wide = |v| g.cast(v, spec.dtype.accumulate());
-    let rows = rows_of(&spec.shape);
-    let part = |i| g.reshape(g.slice(wide(args[0])?, 2, i, 1)?, rows);
-    let temperature = g.broadcast_to(wide(args[1])?, rows.without(3))?;
-    let q = g.op1(L2Norm { eps, scaled: true }, &[part(0)?, temperature])?;
-    let k = g.op1(L2Norm { eps, scaled: false }, &[part(1)?])?;
+    let ([q, k, v], temperature) = parts(g, args)?;
+    let q = g.op1(L2Norm { eps, scaled: true }, &[q, temperature])?;
+    let k = g.op1(L2Norm { eps, scaled: false }, &[k])?;
     let op = Attention { scale: 1.0, previous: false, emit_scores: false };
-    let made = g.op(op, &[q, k, part(2)?])?;
-    Ok(vec![g.cast(made[0], spec.dtype)?, made[1]])
+    let made = g.op(op, &[q, k, v])?;
+    Ok(vec![g.cast(made[0], g.spec(args[0]).dtype)?, made[1]])
 }
 
 fn vjp(op: &dyn Op, cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
     let fail = |rule: Rule| Error::from(rule.of(op.name(), &[], None, None));
     let eps = attributes::<CosineAttention>(op).map_err(fail)?.eps;
-    let &[out, lse] = cx.cotangents else {
-        return Err(fail(Rule::Outputs { expected: 2, got: cx.cotangents.len() }));
-    };
-    let (Some(out), None) = (out, lse) else {
-        return Err(fail(Rule::NoGradient { why: "lse is kept for the gradient and carries none itself" }));
-    };
-    let args = [cx.inputs[0], cx.inputs[1], cx.outputs[0], cx.outputs[1], out];
+    let args = [cx.inputs[0], cx.inputs[1], cx.outputs[0], cx.outputs[1], cotangent(cx)?];
     Ok(cx.graph.op(CosineAttentionGrad { eps }, &args)?.into_iter().map(Some).collect())
 }
 
@@ -174,7 +175,7 @@ impl Op for CosineAttention {
         Body::Fused(body)
     }
     fn vjp(&self) -> Grad {
-        Grad::Rule(vjp)
+        Grad::Keeping { rule: vjp, kept: &[1] }
     }
     fn mixing(&self) -> Mixing {
         // Temperatures are factors of f32 scores.

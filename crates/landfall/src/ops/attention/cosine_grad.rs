@@ -1,17 +1,20 @@
 //! Gradient of attention with queries and keys of length 1.
 
 use crate::contract::{
-    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
-    rules,
+    Body, Data, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, attributes,
+    op_attributes, rules,
 };
+use crate::error::Error;
 use crate::kernel::cpu::isa::{Real, dispatch};
 use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, saved_stat_dtype};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, with_float};
 use crate::ops::attention::cosine::{
-    SHAPES, arguments, by_head, check, cuda, heads, levels_of, mixed, rows_of,
+    SHAPES, arguments, by_head, check, cuda, heads, levels_of, mixed, parts, rows_of,
 };
 use crate::ops::attention::cpu_tiles::Sizes;
+use crate::ops::attention::masked::MaskedAttention;
+use crate::ops::norm::l2_norm::{L2Norm, L2NormGrad};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, product};
 
 op_list! { CosineAttentionGrad }
@@ -24,13 +27,31 @@ op_attributes! {
     ///
     /// Arguments: `qkv`: `[B, N, 3, h, e]`; `temperature`: `[h]`; `out`: `[B, N, h, e]`; `lse`: `[B, h, N]` in f32 or f64;
     /// `g_out`: `[B, N, h, e]`. All but `lse` and `temperature` of one float dtype; any strides. Results: the slopes of `qkv` and
-    /// `temperature`, as these. Accumulation: f32 (f64 for f64) of a head, f64 over the batch. Disjoint. No second derivatives.
+    /// `temperature`, as these. Accumulation: f32 (f64 for f64) of a head, f64 over the batch. Disjoint. Gradient: through the body.
     /// Errors: as the forward op. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
     pub struct CosineAttentionGrad(qkv, temperature, out, lse, g_out) {
         /// As in the forward pass.
         pub eps: f64 = 1e-6,
     }
+}
+
+fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
+    let eps = attributes::<CosineAttentionGrad>(op).map_err(|r| r.of(op.name(), &[], None, None))?.eps;
+    let (qkv, temperature) = (g.spec(args[0]), g.spec(args[1]));
+    let ([q, k, v], t) = parts(g, args)?;
+    let turned =
+        [g.op1(L2Norm { eps, scaled: true }, &[q, t])?, g.op1(L2Norm { eps, scaled: false }, &[k])?, v];
+    let forward = MaskedAttention { scale: 1.0, causal: false, mask: false, lengths: false };
+    let wide = |v| g.cast(v, qkv.dtype.accumulate());
+    let saved = [wide(args[2])?, args[3], wide(args[4])?];
+    let [gq, gk, gv, _] = forward.pulled(g, &turned, saved, None)?;
+    let of_queries = g.op(L2NormGrad { eps, scaled: true }, &[gq, q, t])?;
+    let gk = g.op1(L2NormGrad { eps, scaled: false }, &[gk, k])?;
+    let one = qkv.shape.with(2, 1);
+    let parts = [g.reshape(of_queries[0], one)?, g.reshape(gk, one)?, g.reshape(gv, one)?];
+    let of_heads = g.sum(of_queries[1], [0, 1])?;
+    Ok(vec![g.cast(g.concat(&parts, 2)?, qkv.dtype)?, g.cast(of_heads, temperature.dtype)?])
 }
 
 impl Op for CosineAttentionGrad {
@@ -53,10 +74,7 @@ impl Op for CosineAttentionGrad {
         &[Output::FULL; 2]
     }
     fn body(&self) -> Body {
-        Body::Opaque("its results share scores that are never stored")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Body::Fused(body)
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

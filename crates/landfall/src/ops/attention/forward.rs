@@ -32,7 +32,7 @@ op_attributes! {
     /// gradient; with `emit_scores` `S` `[B, h, N, N]`, rounded once, the next layer's `prev`. Accumulation: f32 (f64 for
     /// f64); on the processor over more than 512 keys in f64; on a GPU the weights of 16-bit floats are rounded before they are
     /// multiplied. `S` in place on `prev`, else disjoint. Gradient:
-    /// [`AttentionGrad`], which computes the scores again; `lse` carries none. A row whose scores are all −∞ is NaN.
+    /// [`AttentionGrad`], which computes the scores again; that of `lse` through the body. A row whose scores are all −∞ is NaN.
     /// Errors: rank 4, equal shapes and dtypes. Deterministic, whatever the number of threads. Sources: Vaswani et al.,
     /// "Attention Is All You Need" (2017); He et al., "RealFormer" (2021); Dao et al., "FlashAttention" (2022).
     ///
@@ -108,12 +108,9 @@ fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
 fn vjp(op: &dyn Op, cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
     let fail = |rule: Rule| Error::from(rule.of("attention", &[], None, None));
     let op = attributes::<Attention>(op).map_err(fail)?;
-    let [out, lse, scores @ ..] = cx.cotangents else {
+    let [out, _, scores @ ..] = cx.cotangents else {
         return Err(fail(Rule::Outputs { expected: 2, got: cx.cotangents.len() }));
     };
-    if lse.is_some() {
-        return Err(fail(Rule::NoGradient { why: "lse is kept for the gradient and carries none itself" }));
-    }
     let spec = cx.graph.spec(cx.outputs[0]);
     let out = match *out {
         Some(c) => c,
@@ -157,7 +154,7 @@ impl Op for Attention {
         Body::Fused(body)
     }
     fn vjp(&self) -> Grad {
-        Grad::Rule(vjp)
+        Grad::Keeping { rule: vjp, kept: &[1] }
     }
     fn accumulate(&self, dtype: DType) -> DType {
         // On tensor cores weights are rounded to 16 bits before they are multiplied; sums run in f32.

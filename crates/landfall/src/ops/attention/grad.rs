@@ -1,9 +1,10 @@
 //! Gradient of scaled dot-product attention.
 
 use crate::contract::{
-    AttributeValue, Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, arity,
+    AttributeValue, Body, Data, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, arity,
     attributes, op_attributes, rules,
 };
+use crate::error::Error;
 use crate::kernel::cpu::isa::{Real, dispatch};
 use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, cut, saved_stat_dtype};
 use crate::kernel::cpu::pointwise::Arith;
@@ -15,6 +16,7 @@ use crate::ops::attention::cpu_tiles::{
 };
 use crate::ops::attention::forward::{SHAPES, check, cuda, score_shapes};
 use crate::ops::attention::left_out;
+use crate::ops::attention::masked::MaskedAttention;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, product};
 
 op_list! { AttentionGrad }
@@ -28,7 +30,7 @@ op_attributes! {
     /// `[B, h, N]` in f32 or f64; `g_out`: `[B, N, h, e]`; with `score_cotangent` `g_scores`: `[B, h, N, N]`. All but `lse` of
     /// one float dtype and any strides. Results: `gq`, `gk`, `gv` as `q`; with `previous` `g_prev` as `prev`. Accumulation:
     /// f32 (f64 for f64) in tiles; sums over the keys, on the processor, in f64 over tiles. `g_prev` in place on `prev` or
-    /// `g_scores`, else disjoint. No second derivatives. Errors: as the forward op. Deterministic, whatever the number of
+    /// `g_scores`, else disjoint. Gradient: through the body. Errors: as the forward op. Deterministic, whatever the number of
     /// threads. Source: Dao et al., "FlashAttention" (2022), algorithm 4.
     #[derive(Debug, Clone, Copy)]
     pub struct AttentionGrad(q, k, v, prev if previous, out, lse, g_out, g_scores if score_cotangent) {
@@ -46,6 +48,17 @@ impl AttentionGrad {
     pub(in crate::ops) fn saved(&self) -> usize {
         3 + usize::from(self.previous)
     }
+}
+
+fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
+    let op = *attributes::<AttentionGrad>(op).map_err(|r| r.of("attention_grad", &[], None, None))?;
+    let dtype = g.spec(args[0]).dtype;
+    // Scores that are added are what a mask of floats is.
+    let forward = MaskedAttention { scale: op.scale, causal: false, mask: op.previous, lengths: false };
+    let at = op.saved();
+    let saved = [args[at], args[at + 1], args[at + 2]];
+    let slopes = forward.pulled(g, &args[..at], saved, args.get(at + 3).copied())?;
+    slopes[..at].iter().map(|&slope| g.cast(slope, dtype)).collect()
 }
 
 impl Op for AttentionGrad {
@@ -81,10 +94,7 @@ impl Op for AttentionGrad {
         }
     }
     fn body(&self) -> Body {
-        Body::Opaque("its results share one pass over tiles of scores that are never stored")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Body::Fused(body)
     }
     fn accumulate(&self, dtype: DType) -> DType {
         // As of the forward op: weights and the slopes of scores are rounded.

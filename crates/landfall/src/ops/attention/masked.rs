@@ -11,6 +11,7 @@ use crate::contract::{
 use crate::error::Error;
 use crate::kernel::cpu::with_float;
 use crate::ops::attention::{left_out, scale_of};
+use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::softmax::Softmax;
 use crate::values::{DType, DeviceKind, HostTensor, Keep, Rule, Shape, Spec};
 
@@ -174,6 +175,56 @@ impl MaskedAttention {
         Ok(scores)
     }
 
+    /// The weights `P = exp(S − lse)` and the gradient of the scores, `P∘(g_out·vᵀ − rowsum(g_out∘out))`, from the forward op's
+    /// arguments and from `out`, `lse` and `g_out`; in the accumulation dtype.
+    pub(super) fn slopes(
+        &self,
+        g: &Graph,
+        args: &[Value],
+        [out, lse, g_out]: [Value; 3],
+    ) -> Result<(Value, Value), Error> {
+        let s = Sizes::of(&g.shape(args[0]), &g.shape(args[1]));
+        let wide = |v| g.cast(v, g.spec(args[0]).dtype.accumulate());
+        let lse = g.reshape(wide(lse)?, [s.batch, s.heads, s.queries, 1])?;
+        let seen = g.select(g.is_finite(lse)?, lse, g.scalar(lse, 0.0)?)?;
+        let weights = g.exp(g.sub(self.scores(g, args)?, seen)?)?;
+        let v = g.permute(self.spread(g, &s, wide(args[2])?)?, &[0, 2, 3, 1])?;
+        let slope = g.matmul(g.permute(wide(g_out)?, &[0, 2, 1, 3])?, v)?;
+        let level = g.sum(g.mul(wide(g_out)?, wide(out)?)?, Keep(3))?;
+        let level = g.permute(level, &[0, 2, 1, 3])?;
+        let none = g.equal(weights, g.scalar(weights, 0.0)?)?;
+        let slopes = g.masked_fill(g.mul(weights, g.sub(slope, level)?)?, none, 0.0)?;
+        Ok((weights, slopes))
+    }
+
+    /// The gradients of queries, keys, values and scores, from the same, where the scores have a cotangent with that; in the
+    /// accumulation dtype.
+    pub(super) fn pulled(
+        &self,
+        g: &Graph,
+        args: &[Value],
+        saved: [Value; 3],
+        g_scores: Option<Value>,
+    ) -> Result<[Value; 4], Error> {
+        let s = Sizes::of(&g.shape(args[0]), &g.shape(args[1]));
+        let wide = |v| g.cast(v, g.spec(args[0]).dtype.accumulate());
+        let (weights, mut slopes) = self.slopes(g, args, saved)?;
+        if let Some(more) = g_scores {
+            slopes = g.add(slopes, wide(more)?)?;
+        }
+        let heads = |v| g.permute(wide(v)?, &[0, 2, 1, 3]);
+        let k = g.permute(self.spread(g, &s, wide(args[1])?)?, &[0, 2, 1, 3])?;
+        let gq = g.affine(g.matmul(slopes, k)?, self.scale, 0.0)?;
+        // Of a key head the sum over the query heads that read it.
+        let of_keys = |factor, rows| {
+            let each = g.matmul(g.transpose(factor)?, heads(rows)?)?;
+            let groups = [s.batch, s.key_heads, s.group(), s.keys, s.features];
+            g.permute(g.sum(g.reshape(each, groups)?, 2)?, &[0, 2, 1, 3])
+        };
+        let gk = g.affine(of_keys(slopes, args[0])?, self.scale, 0.0)?;
+        Ok([g.permute(gq, &[0, 2, 1, 3])?, gk, of_keys(weights, saved[2])?, slopes])
+    }
+
     /// Keys or values with a head for each query head.
     pub(in crate::ops) fn spread(&self, g: &Graph, s: &Sizes, x: Value) -> Result<Value, Error> {
         if s.group() == 1 { Ok(x) } else { g.repeat_interleave(x, 2, s.group()) }
@@ -211,11 +262,14 @@ fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
     let dtype = g.spec(args[0]).dtype;
     let s = Sizes::of(&g.shape(args[0]), &g.shape(args[1]));
     let scores = op.scores(g, args)?;
-    let lse = g.logsumexp(scores, [3])?;
-    let blind = g.equal(lse, g.scalar(lse, f64::NEG_INFINITY)?)?;
-    // A row of −∞ alone has no softmax.
+    let most = g.max(scores, [3])?;
+    let hidden = f64::NEG_INFINITY;
+    let blind = g.equal(most, g.scalar(most, hidden)?)?;
+    // A row of −∞ alone has no softmax, and no slope.
     let rows = g.reshape(blind, [s.batch, s.heads, s.queries, 1])?;
-    let weights = g.op1(Softmax { axis: 3 }, &[g.masked_fill(scores, rows, 0.0)?])?;
+    let scores = g.masked_fill(scores, rows, 0.0)?;
+    let lse = g.masked_fill(g.logsumexp(scores, [3])?, blind, hidden)?;
+    let weights = g.op1(Softmax { axis: 3 }, &[scores])?;
     let weights = g.masked_fill(weights, rows, 0.0)?;
     let v = g.permute(op.spread(g, &s, g.cast(args[2], dtype.accumulate())?)?, &[0, 2, 1, 3])?;
     let out = g.permute(g.matmul(weights, v)?, &[0, 2, 1, 3])?;
@@ -225,10 +279,7 @@ fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
 fn vjp(op: &dyn Op, cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
     let fail = |rule: Rule| Error::from(rule.of("masked_attention", &[], None, None));
     let op = attributes::<MaskedAttention>(op).map_err(fail)?;
-    let &[Some(g_out), None] = cx.cotangents else {
-        return Err(fail(Rule::NoGradient { why: "lse is kept for the gradient and carries none itself" }));
-    };
-    let (g, inputs) = (cx.graph, cx.inputs);
+    let (g, inputs, g_out) = (cx.graph, cx.inputs, cotangent(cx)?);
     let mut args = inputs.to_vec();
     args.extend([cx.outputs[0], cx.outputs[1], g_out]);
     let MaskedAttention { scale, causal, mask, lengths } = *op;
@@ -236,26 +287,11 @@ fn vjp(op: &dyn Op, cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
     let mut grads: Vec<Option<Value>> = grads.into_iter().map(Some).collect();
     grads.resize(inputs.len(), None);
     if mask && cx.needs[3] && g.spec(inputs[3]).dtype != DType::Bool {
-        grads[3] = Some(mask_gradient(op, cx, g_out)?);
+        // That of the scores, to which the mask is added.
+        let (_, slopes) = op.slopes(g, inputs, [cx.outputs[0], cx.outputs[1], g_out])?;
+        grads[3] = Some(g.cast(slopes, g.spec(inputs[0]).dtype)?);
     }
     Ok(grads)
-}
-
-/// Gradient of the added mask, that of the scores.
-fn mask_gradient(op: &MaskedAttention, cx: &Vjp<'_>, g_out: Value) -> Result<Value, Error> {
-    let (g, inputs) = (cx.graph, cx.inputs);
-    let dtype = g.spec(inputs[0]).dtype;
-    let s = Sizes::of(&g.shape(inputs[0]), &g.shape(inputs[1]));
-    let wide = |v| g.cast(v, dtype.accumulate());
-    let lse = g.reshape(cx.outputs[1], [s.batch, s.heads, s.queries, 1])?;
-    let seen = g.select(g.is_finite(lse)?, lse, g.scalar(lse, 0.0)?)?;
-    let weights = g.exp(g.sub(op.scores(g, inputs)?, seen)?)?;
-    let v = g.permute(op.spread(g, &s, wide(inputs[2])?)?, &[0, 2, 3, 1])?;
-    let slope = g.matmul(g.permute(wide(g_out)?, &[0, 2, 1, 3])?, v)?;
-    let level = g.sum(g.mul(wide(g_out)?, wide(cx.outputs[0])?)?, Keep(3))?;
-    let level = g.permute(level, &[0, 2, 1, 3])?;
-    let none = g.equal(weights, g.scalar(weights, 0.0)?)?;
-    g.cast(g.masked_fill(g.mul(weights, g.sub(slope, level)?)?, none, 0.0)?, dtype)
 }
 
 impl Op for MaskedAttention {
@@ -277,7 +313,7 @@ impl Op for MaskedAttention {
         Body::Fused(body)
     }
     fn vjp(&self) -> Grad {
-        Grad::Rule(vjp)
+        Grad::Keeping { rule: vjp, kept: &[1] }
     }
     fn mixing(&self) -> Mixing {
         Mixing::Product { operands: usize::MAX }

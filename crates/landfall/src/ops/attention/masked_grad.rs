@@ -2,7 +2,7 @@
 
 use super::masked::{MaskedAttention, Sizes, cases, cuda, gradient};
 use crate::contract::{
-    AttributeValue, Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity,
+    AttributeValue, Body, Data, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity,
     attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::lanes::saved_stat_dtype;
@@ -18,7 +18,7 @@ op_attributes! {
     /// query heads of a key head.
     ///
     /// Arguments: those of [`MaskedAttention`], `q`, `k`, `v` and where it has them `mask` and `lengths`; then `out` and `g_out`, `[B, M, h, e]`, around `lse`, `[B, h, M]` in f32 or f64.
-    /// Results: `gq` as `q`, `gk` and `gv` as `k`. Accumulation: f32 (f64 for f64). Disjoint. No second derivatives. Errors: as
+    /// Results: `gq` as `q`, `gk` and `gv` as `k`. Accumulation: f32 (f64 for f64). Disjoint. Gradient: through the body. Errors: as
     /// of the forward op. Deterministic, whatever the number of threads. Source: Dao et al., "FlashAttention" (2022), algorithm 4.
     #[derive(Debug, Clone, Copy)]
     pub struct MaskedAttentionGrad(q, k, v, mask if mask, lengths if lengths, out, lse, g_out) {
@@ -64,10 +64,13 @@ impl Op for MaskedAttentionGrad {
         &[Output::FULL; 3]
     }
     fn body(&self) -> Body {
-        Body::Opaque("its results share the scores of a query, which are never stored")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Body::Fused(|op, g, args| {
+            let op = attributes::<Self>(op).map_err(|r| r.of("masked_attention_grad", &[], None, None))?;
+            let (dtype, at) = (g.spec(args[0]).dtype, op.forward().operands());
+            let saved = [args[at], args[at + 1], args[at + 2]];
+            let slopes = op.forward().pulled(g, &args[..at], saved, None)?;
+            slopes[..3].iter().map(|&slope| g.cast(slope, dtype)).collect()
+        })
     }
     fn mixing(&self) -> Mixing {
         Mixing::Product { operands: usize::MAX }

@@ -70,23 +70,23 @@ pointwise! {
     reference |x| x[0].ln_1p();
     vjp times!(|g, x| g.recip(g.affine(x, 1.0, 1.0)?));
 
-    /// `out = ⌊x⌋`: the largest integer that is not greater. No gradient.
+    /// `out = ⌊x⌋`: the largest integer that is not greater. Gradient: 0.
     Floor "floor" [x] number in ANY;
     expression |e, x| e.unary(Unary::Floor, x);
     reference |x| x[0].floor();
-    vjp Grad::None("it is constant between its steps");
+    vjp Grad::Zero;
 
-    /// `out = ⌈x⌉`: the smallest integer that is not less. No gradient.
+    /// `out = ⌈x⌉`: the smallest integer that is not less. Gradient: 0.
     Ceil "ceil" [x] number in ANY;
     expression |e, x| e.unary(Unary::Ceil, x);
     reference |x| x[0].ceil();
-    vjp Grad::None("it is constant between its steps");
+    vjp Grad::Zero;
 
-    /// `out` = the integer nearest to `x`, the even one of two, as in numpy and PyTorch. No gradient.
+    /// `out` = the integer nearest to `x`, the even one of two, as in numpy and PyTorch. Gradient: 0.
     Round "round" [x] number in ANY;
     expression |e, x| e.unary(Unary::Round, x);
     reference |x| x[0].round_ties_even();
-    vjp Grad::None("it is constant between its steps");
+    vjp Grad::Zero;
 
     /// `out = σ(x) = 1 / (1 + e⁻ˣ)`. Gradient: `cotangent · σ(x)·σ(−x)`: `out − out²`, which does not cancel so.
     Sigmoid "sigmoid" [x] float in (-9.0, 9.0);

@@ -230,11 +230,11 @@ pointwise! {
     reference |x| x[0].abs();
     vjp Grad::Rule(|_, cx| Ok(vec![Some(cx.graph.mul(cotangent(cx)?, cx.graph.sign(cx.inputs[0])?)?)]));
 
-    /// `out = −1, 0 or 1`, the sign of `x`. No gradient.
+    /// `out = −1, 0 or 1`, the sign of `x`. Gradient: 0.
     Sign "sign" [x] number in ANY;
     expression |e, x| e.unary(Unary::Sign, x);
     reference |x| if x[0] > 0.0 { 1.0 } else if x[0] < 0.0 { -1.0 } else { 0.0 };
-    vjp Grad::None("it is constant between its steps");
+    vjp Grad::Zero;
 
     /// `out = eˣ`. Gradient: `cotangent · out`.
     Exp "exp" [x] float in (-9.0, 9.0);

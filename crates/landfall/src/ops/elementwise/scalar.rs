@@ -80,7 +80,7 @@ op_attributes! {
     /// `out = x` in another dtype: to floats rounded to nearest; floats to integers truncated, saturated, NaN as 0; integers to
     /// narrower integers modulo 2^bits; to bool `x ≠ 0`.
     ///
-    /// `x`: any shape and dtype. Result: of its shape. Disjoint. Gradient: the cotangent cast back; none to or from
+    /// `x`: any shape and dtype. Result: of its shape. Disjoint. Gradient: the cotangent cast back; 0 through
     /// integers. Errors: none. Deterministic.
     #[derive(Debug, Clone, Copy)]
     pub struct Cast(x) {
@@ -116,7 +116,7 @@ impl Op for Cast {
     }
     fn vjp(&self) -> Grad {
         if !self.dtype.is_float() {
-            return Grad::None("a cast to an integer is constant between its steps");
+            return Grad::Zero;
         }
         Grad::Rule(|_, cx| {
             let dtype = cx.graph.spec(cx.inputs[0]).dtype;
@@ -241,7 +241,7 @@ attribute_choices!(Comparison: Equal = "equal", Less = "less", LessEqual = "less
 op_attributes! {
     /// `out = lhs (=, <, ≤, ≠, >, ≥) rhs` as bool, integers exactly. Comparisons with NaN are false, `≠` is true.
     ///
-    /// `lhs`, `rhs`: one shape and dtype, any. Result: bool, of that shape. Disjoint. Not differentiable. Errors: shapes or
+    /// `lhs`, `rhs`: one shape and dtype, any. Result: bool, of that shape. Disjoint. Gradient: 0. Errors: shapes or
     /// dtypes that differ. Deterministic.
     #[derive(Debug, Clone, Copy)]
     pub struct Compare(lhs, rhs) {
@@ -286,7 +286,7 @@ impl Op for Compare {
         })
     }
     fn vjp(&self) -> Grad {
-        Grad::None("a comparison is constant between its steps")
+        Grad::Zero
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         kernels::<Self>()

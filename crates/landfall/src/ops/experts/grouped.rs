@@ -39,7 +39,7 @@ op_attributes! {
     /// where it has none.
     ///
     /// `x`: `[N, K]`, float; `gy`: `[N, F]` of its dtype; `counts` and `offsets` as there. Result: `[E, K, F]`. Sums in the
-    /// accumulation dtype, in the order of rows. Disjoint. No second derivatives. Errors as there. Deterministic.
+    /// accumulation dtype, in the order of rows. Disjoint. Gradients: [`GroupedMatMul`] of either with the cotangent. Errors as there. Deterministic.
     #[derive(Debug, Clone, Copy)]
     pub struct GroupedMatMulGrad(x, gy, counts, offsets);
 }
@@ -244,7 +244,13 @@ impl Op for GroupedMatMulGrad {
         Body::Opaque("where experts' rows start lies on the device")
     }
     fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Grad::Rule(|_, cx| {
+            let (x, gy, c, rows) = (cx.inputs[0], cx.inputs[1], cotangent(cx)?, &cx.inputs[2..]);
+            let product = |lhs, matrices| cx.graph.op1(GroupedMatMul, &[lhs, matrices, rows[0], rows[1]]);
+            let of_x = if cx.needs[0] { Some(product(gy, cx.graph.transpose(c)?)?) } else { None };
+            let of_gy = if cx.needs[1] { Some(product(x, c)?) } else { None };
+            Ok(vec![of_x, of_gy, None, None])
+        })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

@@ -6,7 +6,8 @@
 pub(in crate::ops) mod cuda;
 
 use super::route_map::{RouteMap, routing};
-use crate::contract::{Data, SampleArg, Spread, Tested, attribute_choices, rules};
+use crate::contract::{Data, Graph, SampleArg, Spread, Tested, Value, attribute_choices, rules};
+use crate::error::Error;
 use crate::kernel::cpu::{Call, Row, RowMut, View};
 use crate::rng::Rng;
 use crate::values::{DType, Element, HostTensor, Rule, Spec};
@@ -213,6 +214,47 @@ impl<'a> Map<'a> {
         let (token, j) = (source / self.sizes.most, source % self.sizes.most);
         let pair = if token < self.sizes.tokens { self.pair(token, j) } else { None };
         pair.filter(|pair| pair.row == row)
+    }
+}
+
+/// The pairs of a map as values of a graph, `[T, most]` each.
+pub(in crate::ops) struct Pairs {
+    /// Whether there is such a pair.
+    present: Value,
+    /// Its row and its expert, 0 of none.
+    pub(in crate::ops) rows: Value,
+    experts: Value,
+}
+
+impl Pairs {
+    /// Of a map `[T, 2·most + 1]`.
+    pub(in crate::ops) fn of(g: &Graph, map: Value) -> Result<Self, Error> {
+        let map = g.cast(map, DType::I64)?;
+        let most = g.shape(map).last() / 2;
+        let places = g.arange(DType::I64, 0.0, 1.0, most)?;
+        let present = g.less(places, g.slice(map, 1, 2 * most, 1)?)?;
+        let part = |first| {
+            let numbers = g.slice(map, 1, first, most)?;
+            g.select(present, numbers, g.scalar(numbers, 0.0)?)
+        };
+        Ok(Self { present, rows: part(0)?, experts: part(most)? })
+    }
+
+    /// Numbers of pairs, 0 of those that are none.
+    pub(in crate::ops) fn known(&self, g: &Graph, of: Value) -> Result<Value, Error> {
+        g.select(self.present, of, g.scalar(of, 0.0)?)
+    }
+
+    /// The numbers of `[T, E]` that stand at each pair's token and expert.
+    pub(in crate::ops) fn picked(&self, g: &Graph, table: Value) -> Result<Value, Error> {
+        self.known(g, g.gather(table, 1, self.experts)?)
+    }
+
+    /// `[T, E]` of the numbers of pairs, 0 where there is no pair.
+    pub(in crate::ops) fn placed(&self, g: &Graph, of: Value, experts: usize) -> Result<Value, Error> {
+        let spec = g.spec(of);
+        let zeros = g.fill(spec.dtype, spec.shape.with(1, experts), 0.0)?;
+        g.scatter_add(zeros, 1, self.experts, self.known(g, of)?)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::contract::{
     rules,
 };
 use crate::kernel::cpu::{Call, Row, with_float};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Keep, Rule, Spec};
 use std::cmp::Ordering;
 
 op_list! { TopK, TopKGrad }
@@ -47,7 +47,7 @@ op_attributes! {
     /// weights are not divided by their sum.
     ///
     /// `p`: `[T, E]`, float; `routed`: `[T, E]`, bool; `gw`: as `p`. Result as `p`. Sums in the accumulation dtype. Disjoint.
-    /// No second derivatives. Errors: other dtypes or shapes. Deterministic.
+    /// Gradient: through the body. Errors: other dtypes or shapes. Deterministic.
     #[derive(Debug, Clone, Copy)]
     pub struct TopKGrad(p, routed, gw) {
         /// Whether the weights were divided by their sum.
@@ -164,10 +164,23 @@ impl Op for TopKGrad {
         &[Output::ZEROED]
     }
     fn body(&self) -> Body {
-        Body::Opaque("its sums run over the chosen elements alone")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Body::Fused(|op, g, args| {
+            let Self { renormalise } =
+                *attributes::<Self>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
+            let dtype = g.spec(args[0]).dtype;
+            let routed = args[1];
+            let chosen =
+                |v| g.select(routed, g.cast(v, dtype.accumulate())?, g.fill(dtype.accumulate(), [], 0.0)?);
+            let (p, gw) = (chosen(args[0])?, chosen(args[2])?);
+            if !renormalise {
+                return Ok(vec![g.cast(gw, dtype)?]);
+            }
+            let sum = g.sum(p, Keep(-1))?;
+            // A token that chose none has no sum to divide by.
+            let sum = g.masked_fill(sum, g.equal(sum, g.scalar(sum, 0.0)?)?, 1.0)?;
+            let mean = g.div(g.sum(g.mul(gw, p)?, Keep(-1))?, sum)?;
+            Ok(vec![g.cast(chosen(g.div(g.sub(gw, mean)?, sum)?)?, dtype)?])
+        })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

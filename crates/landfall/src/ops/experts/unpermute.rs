@@ -4,11 +4,14 @@ mod cuda;
 
 use super::permute::Permute;
 use super::routing::cuda::{Share, shares};
-use super::routing::{Factors, Map, Numbers, Routed, grain, is_index, map_sizes, pairs, sizes, trial_map};
-use crate::contract::{
-    Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, arity,
-    attributes, op_attributes, rules,
+use super::routing::{
+    Factors, Map, Numbers, Pairs, Routed, grain, is_index, map_sizes, pairs, sizes, trial_map,
 };
+use crate::contract::{
+    Body, Cost, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, Value,
+    arity, attributes, op_attributes, rules,
+};
+use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, sum2};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, with_float};
@@ -48,7 +51,7 @@ op_attributes! {
     /// `gw[t, e] = Σ_h y[R(t, e), h] · gz[t, h]`, 0 where t does not go to e.
     ///
     /// Arguments: `y`, `map`, `source`, `w` as there, and `gz [T, H]` as `y`. Results: `gy` as `y`, `gw` as `w`. Sums in the
-    /// accumulation dtype. Disjoint, every result and every argument. No second derivatives. Errors and numbers out of range as
+    /// accumulation dtype. Disjoint, every result and every argument. Gradient: through the body. Errors and numbers out of range as
     /// there. Deterministic.
     #[derive(Debug, Clone, Copy)]
     pub struct UnpermuteGrad(y, map, source, w, gz);
@@ -58,7 +61,7 @@ op_attributes! {
     /// The values of rows, by token and expert: `out[t, e] = v[R(t, e)]`, 0 where t does not go to e. Gradient of
     /// [`Permute`]'s probabilities.
     ///
-    /// `v`: `[N]`, float; `map`: `[T, 2·most + 1]`, i32 or i64. Result: `[T, experts]` as `v`. Disjoint. No second derivatives.
+    /// `v`: `[N]`, float; `map`: `[T, 2·most + 1]`, i32 or i64. Result: `[T, experts]` as `v`. Disjoint. Gradient: through the body.
     /// Errors and numbers out of range as [`Permute`]. Deterministic.
     #[derive(Debug, Clone, Copy)]
     pub struct PairProbs(v, map) {
@@ -66,8 +69,6 @@ op_attributes! {
         pub experts: usize = 4 => required,
     }
 }
-
-const MAPPED: &str = "its map lies on the device";
 
 impl Op for Unpermute {
     fn name(&self) -> &'static str {
@@ -82,7 +83,7 @@ impl Op for Unpermute {
         &[Output::FULL]
     }
     fn body(&self) -> Body {
-        Body::Opaque(MAPPED)
+        Body::Opaque("its map lies on the device")
     }
     fn vjp(&self) -> Grad {
         Grad::Rule(|_, cx| {
@@ -197,10 +198,7 @@ impl Op for UnpermuteGrad {
         &[Output::ZEROED; 2]
     }
     fn body(&self) -> Body {
-        Body::Opaque(MAPPED)
-    }
-    fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Body::Fused(|_, g, args| gradient_body(g, args))
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -228,6 +226,22 @@ impl Op for UnpermuteGrad {
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial_map(args, spread)
     }
+}
+
+/// The gradient of a weighted merging in other ops.
+fn gradient_body(g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
+    let (rows, weights) = (g.spec(args[0]), g.spec(args[3]));
+    let wide = |v| g.cast(v, rows.dtype.accumulate());
+    let pairs = Pairs::of(g, args[1])?;
+    let cells = g.shape(pairs.rows);
+    let column = |v| g.reshape(v, [cells.dims()[0], cells.last(), 1]);
+    let gz = g.reshape(wide(args[4])?, [cells.dims()[0], 1, rows.shape.last()])?;
+    let factors = pairs.picked(g, wide(args[3])?)?;
+    let zeros = g.fill(rows.dtype.accumulate(), rows.shape, 0.0)?;
+    let gy = g.index_add(zeros, 0, pairs.rows, g.mul(column(factors)?, gz)?)?;
+    let products = g.sum(g.mul(g.take(wide(args[0])?, 0, pairs.rows)?, gz)?, -1)?;
+    let gw = pairs.placed(g, products, weights.shape.last())?;
+    Ok(vec![g.cast(gy, rows.dtype)?, g.cast(gw, weights.dtype)?])
 }
 
 impl Tested for UnpermuteGrad {
@@ -284,10 +298,12 @@ impl Op for PairProbs {
         &[Output::ZEROED]
     }
     fn body(&self) -> Body {
-        Body::Opaque(MAPPED)
-    }
-    fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Body::Fused(|op, g, args| {
+            let Self { experts } =
+                *attributes::<Self>(op).map_err(|r| r.of("pair_probs", &[], None, None))?;
+            let pairs = Pairs::of(g, args[1])?;
+            Ok(vec![pairs.placed(g, g.take(args[0], 0, pairs.rows)?, experts)?])
+        })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

@@ -1,15 +1,17 @@
 //! Cross-entropy of logits with class labels, and its gradient.
 
 use crate::contract::{
-    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, op_attributes,
+    rules,
 };
+use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, flat};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Chunks, View, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::softmax;
 use crate::ops::reduce::softmax::{Exponentials, exponentials, row, rows};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Keep, Math, Rule, Shape, Spec};
 
 op_list! { CrossEntropy, CrossEntropyGrad }
 
@@ -50,7 +52,7 @@ op_attributes! {
     /// `logits`: `[.., K]`, float, K at least 1; `labels`: `i64 [..]`; `cotangent`: a scalar of the logits' dtype; result
     /// as the logits. At the label it is computed as less the sum of the other exponentials, which does not cancel.
     /// The sums are made again: for rows of a tile that costs no more exponentials than sums kept by the forward pass.
-    /// Arithmetic in the accumulation dtype, rounded once. In place on `logits`. No second derivatives. Labels out of range
+    /// Arithmetic in the accumulation dtype, rounded once. In place on `logits`. Gradient: through the body. Labels out of range
     /// and errors as [`CrossEntropy`]. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
     pub struct CrossEntropyGrad(logits, labels, cotangent);
@@ -164,10 +166,7 @@ impl Op for CrossEntropyGrad {
         const { &[Output::in_place(&[0])] }
     }
     fn body(&self) -> Body {
-        Body::Opaque("its labels lie on the device")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Body::Fused(|_, g, args| gradient_body(g, args))
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -181,6 +180,21 @@ impl Op for CrossEntropyGrad {
         // Maximum, difference, exponential, sum, quotient.
         args[0].shape.elements().saturating_mul(5)
     }
+}
+
+/// The gradient in other ops.
+fn gradient_body(g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
+    let spec = g.spec(args[0]);
+    let wide = |v| g.cast(v, spec.dtype.accumulate());
+    let (classes, rows) = (spec.shape.last(), g.shape(args[1]).elements().max(1));
+    let labels = g.reshape(args[1], spec.shape.with(spec.shape.rank() - 1, 1))?;
+    let own = g.equal(labels, g.arange(DType::I64, 0.0, 1.0, classes)?)?;
+    let probabilities = g.softmax(wide(args[0])?, -1)?;
+    // Of the label less the sum of the others: 1 taken off a probability near 1 cancels.
+    let others = g.sum(g.masked_fill(probabilities, own, 0.0)?, Keep(-1))?;
+    let slope = g.select(own, g.neg(others)?, probabilities)?;
+    let slope = g.mul(slope, g.affine(wide(args[2])?, 1.0 / rows as f64, 0.0)?)?;
+    Ok(vec![g.cast(slope, spec.dtype)?])
 }
 
 impl Tested for CrossEntropyGrad {

@@ -214,7 +214,6 @@ macro_rules! loss {
             }
             fn outputs(&self) -> &[Output] { const { &[Output::in_place(&[0, 1])] } }
             fn body(&self) -> Body { Body::Fused(|_, g, args| slope(g, $term, args)) }
-            fn vjp(&self) -> Grad { Grad::ONCE }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const { &[
                     Kernel::cpu($grad_name, |_, call| {
@@ -305,8 +304,8 @@ loss! {
     /// Gradient of [`Mse`] to its first argument: `out = 2(prediction − target)·cotangent/n`.
     ///
     /// `prediction`, `target`: one shape and float dtype, which are the result's; `cotangent`: a scalar of that dtype.
-    /// Arithmetic in the accumulation dtype, rounded once. In place on `prediction` or `target`. No second
-    /// derivatives. Errors: shapes and dtypes must be equal. Deterministic.
+    /// Arithmetic in the accumulation dtype, rounded once. In place on `prediction` or `target`. Gradient:
+    /// through the body. Errors: shapes and dtypes must be equal. Deterministic.
     MseGrad "mse_grad", |d| 2.0 * d;
     /// Mean absolute error: `out = (1/n) Σ |prediction − target|` over all `n` elements.
     ///
@@ -318,7 +317,7 @@ loss! {
     /// Gradient of [`Mae`] to its first argument: `out = sign(prediction − target)·cotangent/n`.
     ///
     /// `prediction`, `target`: one shape and float dtype, which are the result's; `cotangent`: a scalar of that dtype.
-    /// Arithmetic in the accumulation dtype, rounded once. In place on `prediction` or `target`. No second
-    /// derivatives. Errors: shapes and dtypes must be equal. Deterministic.
+    /// Arithmetic in the accumulation dtype, rounded once. In place on `prediction` or `target`. Gradient:
+    /// through the body. Errors: shapes and dtypes must be equal. Deterministic.
     MaeGrad "mae_grad", |d| if d > 0.0 { 1.0 } else if d < 0.0 { -1.0 } else { 0.0 };
 }

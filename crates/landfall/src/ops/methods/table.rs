@@ -4,7 +4,7 @@ use super::parameters::{At, Several, Sizes};
 use super::{Method, Parameter};
 use crate::contract::{AttributeType, Graph, Value, op_attributes};
 use crate::error::Error;
-use crate::ops::{HeadsFirst, Labels, Visible, Windows};
+use crate::ops::{HeadsFirst, Interpolation, Labels, Visible, Windows};
 use crate::values::{DType, Keep, Number, Rule, Shape, Spec};
 
 /// What methods give, as a list.
@@ -277,6 +277,12 @@ fn layers() -> Vec<Method> {
             padding: usize = 0 => "Elements put before and after the axis.";
             dilation: usize = 1 => "Distance between two elements of a window.";
         } |g| g.mean_pool(x, Windows { size, stride: stride.unwrap_or(size), padding, dilation });
+        interpolate(x) {
+            size: usize => "Elements of the result along the axis.";
+            mode: Interpolation = Interpolation::Nearest => "What stands between two elements.";
+            align_corners: bool = false => "Whether the first and the last element stay at the ends, of linear.";
+            axis: At = At(-1) => "The axis.";
+        } |g| g.interpolate(x, axis, size, mode, align_corners);
         layer_norm(x, weight, bias) { eps: f64 = 1e-5 => "Added to the variance."; }
             |g| g.layer_norm(x, weight, bias, eps);
         rms_norm(x, weight) {

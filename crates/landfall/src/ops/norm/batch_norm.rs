@@ -2,7 +2,7 @@
 
 mod cuda;
 
-use super::layer_norm::{affine_dtype, mixed_shapes, vjp};
+use super::layer_norm::{KEPT, affine_dtype, mixed_shapes, vjp};
 use crate::contract::{
     Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
     attributes, op_attributes, rules,
@@ -106,10 +106,13 @@ impl Op for BatchNorm {
         Body::Fused(body)
     }
     fn vjp(&self) -> Grad {
-        Grad::Rule(|op, cx| {
-            let eps = attributes::<BatchNorm>(op).map_err(|r| r.of(op.name(), &[], None, None))?.eps;
-            vjp(BatchNormGrad { eps }, cx)
-        })
+        Grad::Keeping {
+            rule: |op, cx| {
+                let eps = attributes::<BatchNorm>(op).map_err(|r| r.of(op.name(), &[], None, None))?.eps;
+                vjp(BatchNormGrad { eps }, cx)
+            },
+            kept: KEPT,
+        }
     }
     fn mixing(&self) -> Mixing {
         // It rounds once, whatever the dtype of its weights.
@@ -193,8 +196,8 @@ op_attributes! {
     /// `gweight = Σ gy·h` and `gx = weight/√(variance + eps)·(gy − gbias/n − h·gweight/n)`.
     ///
     /// `gy`, `x`: `[.., d]`, `weight`: `[d]`, of one float dtype, or the weight of the accumulation dtype; `mean`, `variance`: `[d]` in f32 or f64. Results: `gx` as
-    /// `x`, `gweight` and `gbias` `[d]` as `weight`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No second
-    /// derivatives. Errors: dtypes or shapes that differ from these. Deterministic, whatever the number of threads.
+    /// `x`, `gweight` and `gbias` `[d]` as `weight`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. Gradient:
+    /// through the body. Errors: dtypes or shapes that differ from these. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
     pub struct BatchNormGrad(gy, x, weight, mean, variance) {
         /// Added to the variance.
@@ -228,10 +231,7 @@ impl Op for BatchNormGrad {
         &[Output::FULL; 3]
     }
     fn body(&self) -> Body {
-        Body::Opaque("the column sums are results and feed the first result")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Body::Fused(gradient_body)
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -293,6 +293,22 @@ impl Tested for BatchNormGrad {
         all.push(Sample::bad(*self, bad, "it must be f32 or f64"));
         all
     }
+}
+
+/// The gradient in other ops.
+fn gradient_body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
+    let eps = attributes::<BatchNormGrad>(op).map_err(|r| r.of(op.name(), &[], None, None))?.eps;
+    let (spec, weights) = (g.spec(args[1]), g.spec(args[2]).dtype);
+    let wide = |v| g.cast(v, spec.dtype.accumulate());
+    let gy = wide(args[0])?;
+    let rstd = g.rsqrt(g.affine(wide(args[4])?, 1.0, eps)?)?;
+    let h = g.mul(g.sub(wide(args[1])?, wide(args[3])?)?, rstd)?;
+    let axes: Vec<usize> = (0..spec.shape.rank().saturating_sub(1)).collect();
+    let (gbias, gweight) = (g.sum(gy, &axes)?, g.sum(g.mul(gy, h)?, &axes)?);
+    let mean = |sum| g.affine(sum, 1.0 / sizes(&spec.shape).0.max(1) as f64, 0.0);
+    let rest = g.sub(g.sub(gy, mean(gbias)?)?, g.mul(h, mean(gweight)?)?)?;
+    let gx = g.mul(g.mul(wide(args[2])?, rstd)?, rest)?;
+    Ok(vec![g.cast(gx, spec.dtype)?, g.cast(gweight, weights)?, g.cast(gbias, weights)?])
 }
 
 /// Adds the partial results of chunks in order.

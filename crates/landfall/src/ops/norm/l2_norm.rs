@@ -12,7 +12,7 @@ use crate::kernel::cpu::lanes::{TILE, rows, sum, sum2};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Row, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Keep, Rule, Shape, Spec};
 
 op_list! { L2Norm, L2NormGrad }
 
@@ -215,7 +215,7 @@ op_attributes! {
     /// `gscale = (Σ gy·x) / √s`.
     ///
     /// `gy`, `x`: `[.., d]`, one float dtype; result as `x`; `scale`: `[..]`, as in the forward pass, and `gscale` the same.
-    /// Accumulation: f32 in tiles (f64 for f64), f64 over tiles. In place on `gy` or `x`. No second derivatives. Errors: shapes
+    /// Accumulation: f32 in tiles (f64 for f64), f64 over tiles. In place on `gy` or `x`. Gradient: through the body. Errors: shapes
     /// or dtypes that differ. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
     pub struct L2NormGrad(gy, x, scale if scaled) {
@@ -253,10 +253,7 @@ impl Op for L2NormGrad {
         if self.scaled { BOTH } else { &BOTH[..1] }
     }
     fn body(&self) -> Body {
-        Body::Opaque("both sums are taken in one pass over a row")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Body::Fused(gradient_body)
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -276,6 +273,21 @@ impl Op for L2NormGrad {
         // Two products and two sums, then a product, a difference and a product.
         args[0].shape.elements().saturating_mul(7)
     }
+}
+
+/// The gradient in other ops.
+fn gradient_body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
+    let eps = attributes::<L2NormGrad>(op).map_err(|r| r.of(op.name(), &[], None, None))?.eps;
+    let spec = g.spec(args[1]);
+    let wide = |v| g.cast(v, spec.dtype.accumulate());
+    let (gy, x, axis) = (wide(args[0])?, wide(args[1])?, spec.shape.rank().saturating_sub(1));
+    let squares = g.affine(g.sum(g.square(x)?, Keep(axis))?, 1.0, eps)?;
+    let (product, rstd) = (g.sum(g.mul(gy, x)?, Keep(axis))?, g.rsqrt(squares)?);
+    let mut gx = g.mul(g.sub(gy, g.mul(x, g.div(product, squares)?)?)?, rstd)?;
+    let Some(&scale) = args.get(2) else { return Ok(vec![g.cast(gx, spec.dtype)?]) };
+    gx = g.mul(gx, g.reshape(wide(scale)?, spec.shape.with(axis, 1))?)?;
+    let gscale = g.reshape(g.mul(product, rstd)?, g.shape(scale))?;
+    Ok(vec![g.cast(gx, spec.dtype)?, g.cast(gscale, g.spec(scale).dtype)?])
 }
 
 impl Tested for L2NormGrad {

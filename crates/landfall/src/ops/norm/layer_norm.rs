@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::kernel::cpu::lanes::{SavedStat, Slots, TILE, rows, saved_stat_dtype, sum};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Row, with_float};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Keep, Rule, Shape, Spec};
 
 op_list! { LayerNorm, LayerNormGrad }
 
@@ -32,7 +32,7 @@ op_attributes! {
     /// `x`: `[.., d]`, `weight`, `bias`: `[d]`, of one float dtype, or weight and bias of the accumulation dtype. Results: `y` as
     /// `x`; `mean` and `rstd` `[..]` in the accumulation dtype, kept for the gradient. The variance is the mean square of the differences from the mean (two
     /// passes). Accumulation: f32 in tiles (f64 for f64), f64 over tiles. `y` in place on `x`. Gradient:
-    /// [`LayerNormGrad`]; `mean` and `rstd` carry none. Errors: `x` has an axis, `weight` and `bias` are `[d]`.
+    /// [`LayerNormGrad`]; that of `mean` and `rstd` through the body. Errors: `x` has an axis, `weight` and `bias` are `[d]`.
     /// Deterministic, whatever the number of threads. Source: Ba, Kiros and Hinton, "Layer Normalization" (2016).
     ///
     /// ```
@@ -73,13 +73,11 @@ fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
     Ok(vec![g.cast(g.add(scaled, wide(args[2])?)?, spec.dtype)?, mean, rstd])
 }
 
-/// The gradient of a normalisation: its first output's cotangent through `op`; the statistics are saved, not learned
-/// from.
+/// The results of a normalisation that are kept for its gradient: the statistics.
+pub(in crate::ops) const KEPT: &[usize] = &[1, 2];
+
+/// The gradient of a normalisation: its first output's cotangent through `op`, with the statistics.
 pub(in crate::ops) fn vjp(op: impl Op, cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
-    if cx.cotangents[1..].iter().any(Option::is_some) {
-        let why = "the statistics are kept for the gradient of the first output and carry none themselves";
-        return Err(Rule::NoGradient { why }.of(op.name(), &[], None, None).into());
-    }
     let c = crate::ops::elementwise::pointwise::cotangent(cx)?;
     let back = cx.graph.op(op, &[c, cx.inputs[0], cx.inputs[1], cx.outputs[1], cx.outputs[2]])?;
     Ok(back.into_iter().map(Some).collect())
@@ -112,7 +110,7 @@ impl Op for LayerNorm {
         Body::Fused(body)
     }
     fn vjp(&self) -> Grad {
-        Grad::Rule(|_, cx| vjp(LayerNormGrad, cx))
+        Grad::Keeping { rule: |_, cx| vjp(LayerNormGrad, cx), kept: KEPT }
     }
     fn mixing(&self) -> Mixing {
         // It rounds once, whatever the dtype of its weights.
@@ -220,8 +218,8 @@ op_attributes! {
     /// `gx = rstd·(g − mean(g) − h·mean(g·h))`, `gweight = Σ gy·h` and `gbias = Σ gy` over all rows.
     ///
     /// `gy`, `x`: `[.., d]`, `weight`: `[d]`, of one float dtype, or the weight of the accumulation dtype; `mean`, `rstd`: `[..]`
-    /// in f32 or f64. Results: `gx` as `x`, `gweight` and `gbias` `[d]` as `weight`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No
-    /// second derivatives. Errors: dtypes or shapes that differ from these. Deterministic, whatever the number of threads.
+    /// in f32 or f64. Results: `gx` as `x`, `gweight` and `gbias` `[d]` as `weight`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint.
+    /// Gradient: through the body. Errors: dtypes or shapes that differ from these. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
     pub struct LayerNormGrad(gy, x, weight, mean, rstd);
 }
@@ -251,10 +249,7 @@ impl Op for LayerNormGrad {
         &[Output::FULL; 3]
     }
     fn body(&self) -> Body {
-        Body::Opaque("three results share one pass over the rows")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Body::Fused(|_, g, args| gradient_body(g, args))
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -314,6 +309,22 @@ impl Tested for LayerNormGrad {
         all.push(Sample::bad(*self, bad, "their shapes must be equal"));
         all
     }
+}
+
+/// The gradient in other ops.
+fn gradient_body(g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
+    let (spec, weights) = (g.spec(args[1]), g.spec(args[2]).dtype);
+    let wide = |v| g.cast(v, spec.dtype.accumulate());
+    let axis = spec.shape.rank().saturating_sub(1);
+    let each = |v| g.reshape(wide(v)?, spec.shape.with(axis, 1));
+    let (gy, rstd) = (wide(args[0])?, each(args[4])?);
+    let h = g.mul(g.sub(wide(args[1])?, each(args[3])?)?, rstd)?;
+    let scaled = g.mul(gy, wide(args[2])?)?;
+    let along = g.mul(h, g.mean(g.mul(scaled, h)?, Keep(axis))?)?;
+    let gx = g.mul(rstd, g.sub(g.sub(scaled, g.mean(scaled, Keep(axis))?)?, along)?)?;
+    let rows: Vec<usize> = (0..axis).collect();
+    let gweight = g.sum(g.mul(gy, h)?, &rows)?;
+    Ok(vec![g.cast(gx, spec.dtype)?, g.cast(gweight, weights)?, g.cast(g.sum(gy, &rows)?, weights)?])
 }
 
 /// Rows in 16 bits whose weight is in f32.

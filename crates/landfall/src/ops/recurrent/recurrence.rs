@@ -48,8 +48,8 @@ op_attributes! {
     /// `x`: `[B, T, G·H]` with `G` gates, three or four; `h0`: `[B, H]`; `weight`: `[H, G·H]`; `bias`: `[G·H]`; of an LSTM also `c0`:
     /// `[B, H]`; all of one float dtype and any strides. Results: `h` `[B, T, H]`; `saved` `[B, T, 4·H]`, the gates (and `s_n` of a
     /// GRU), kept for the gradient; of an LSTM also `c` `[B, T, H]`. Between steps the state is in the accumulation dtype: f32 (f64
-    /// for f64). On a GPU one launch for all steps; a block has a few sequences. Disjoint. Gradient: [`RecurrenceGrad`]; `saved`
-    /// carries none. Errors: shapes and dtypes as above. Deterministic, whatever the number of threads. Sources: Cho et al. (2014), in
+    /// for f64). On a GPU one launch for all steps; a block has a few sequences. Disjoint. Gradient: [`RecurrenceGrad`]; that of
+    /// `saved` through the body. Errors: shapes and dtypes as above. Deterministic, whatever the number of threads. Sources: Cho et al. (2014), in
     /// the form of PyTorch's `GRU`; Hochreiter and Schmidhuber (1997), with forget gates.
     #[derive(Debug, Clone, Copy)]
     pub struct Recurrence(x, h0, weight, bias, c0 if cell = "lstm") {
@@ -167,11 +167,6 @@ fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
 fn vjp(op: &dyn Op, cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
     let fail = |rule: Rule| Error::from(rule.of("recurrence", &[], None, None));
     let cell = attributes::<Recurrence>(op).map_err(fail)?.cell;
-    if cx.cotangents[1].is_some() {
-        return Err(fail(Rule::NoGradient {
-            why: "the gates are kept for the gradient and carry none themselves",
-        }));
-    }
     let (g, inputs, outputs) = (cx.graph, cx.inputs, cx.outputs);
     // A result that nothing uses has a cotangent of zeros.
     let cotangent = |i: usize| {
@@ -224,7 +219,7 @@ impl Op for Recurrence {
         Body::Fused(body)
     }
     fn vjp(&self) -> Grad {
-        Grad::Rule(vjp)
+        Grad::Keeping { rule: vjp, kept: &[1] }
     }
     fn mixing(&self) -> Mixing {
         Mixing::Full

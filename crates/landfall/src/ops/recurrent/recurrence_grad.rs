@@ -1,10 +1,11 @@
 //! Gradient of GRU and LSTM over whole sequences.
 
-use super::recurrence::{Cell, SHAPES, Sizes, cuda, gradient};
+use super::recurrence::{Cell, SHAPES, Sizes, before, cuda, gradient};
 use crate::contract::{
-    Body, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
+    Body, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, arity, attributes,
     op_attributes, rules,
 };
+use crate::error::Error;
 use crate::kernel::cpu::with_float;
 use crate::values::{DeviceKind, HostTensor, Rule, Spec};
 
@@ -17,13 +18,77 @@ op_attributes! {
     /// Arguments: `weight`: `[G·H, H]`; `h0`: `[B, H]`; `h`: `[B, T, H]`; `saved`: `[B, T, 4·H]`; `g_h`: `[B, T, H]`; of an LSTM also
     /// `c0`, `c` and `g_c`, shaped as `h0`, `h` and `g_h`; of one float dtype and any strides. Results: `g_x` `[B, T, G·H]`; `g_h0`
     /// `[B, H]`; of a GRU `g_s` `[B, T, 3·H]`, which of an LSTM is `g_x`; of an LSTM `g_c0` `[B, H]`. Between steps the gradient of
-    /// the state is in the accumulation dtype. Disjoint. No second derivatives. Errors: shapes
+    /// the state is in the accumulation dtype. Disjoint. Gradient: through the body. Errors: shapes
     /// and dtypes as above. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
     pub struct RecurrenceGrad(weight, h0, h, saved, g_h, c0 if cell = "lstm", c if cell = "lstm", g_c if cell = "lstm") {
         /// As in the forward pass.
         pub cell: Cell = Cell::Gru,
     }
+}
+
+fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
+    let cell = attributes::<RecurrenceGrad>(op).map_err(|r| r.of(op.name(), &[], None, None))?.cell;
+    let spec = g.spec(args[2]);
+    let Sizes { batch, steps, hidden } = Sizes::of(&spec.shape);
+    let width = cell.gates() * hidden;
+    let wide: Vec<Value> =
+        args.iter().map(|&v| g.cast(v, spec.dtype.accumulate())).collect::<Result<_, _>>()?;
+    let at = |v: Value, t| g.reshape(g.slice(v, 1, t, 1)?, [batch, g.shape(v).last()]);
+    // σ′ and tanh′ of a result.
+    let of_sigmoid = |y: Value| g.mul(y, g.affine(y, -1.0, 1.0)?);
+    let of_tanh = |y: Value| g.affine(g.square(y)?, -1.0, 1.0);
+    let zero = || g.fill(spec.dtype.accumulate(), [batch, hidden], 0.0);
+    let (mut gh, mut gc) = (zero()?, zero()?);
+    let h = before(g, wide[1], wide[2])?;
+    let c = if cell == Cell::Lstm { Some(before(g, wide[5], wide[6])?) } else { None };
+    let (mut of_inputs, mut of_sums) = (Vec::new(), Vec::new());
+    for t in (0..steps).rev() {
+        let saved = at(wide[3], t)?;
+        let gate = |i| g.slice(saved, 1, i * hidden, hidden);
+        let [p, q, v, w] = [gate(0)?, gate(1)?, gate(2)?, gate(3)?];
+        let slope = g.add(gh, at(wide[4], t)?)?;
+        let sums = match c {
+            None => {
+                let (r, z, n, m) = (p, q, v, w);
+                let dn = g.mul(g.mul(slope, g.affine(z, -1.0, 1.0)?)?, of_tanh(n)?)?;
+                let dz = g.mul(g.mul(slope, g.sub(at(h, t)?, n)?)?, of_sigmoid(z)?)?;
+                let dr = g.mul(g.mul(dn, m)?, of_sigmoid(r)?)?;
+                of_inputs.push(g.reshape(g.concat(&[dr, dz, dn], 1)?, [batch, 1, width])?);
+                gh = g.mul(slope, z)?;
+                g.concat(&[dr, dz, g.mul(dn, r)?], 1)?
+            }
+            Some(c) => {
+                let ([i, f, n, o], y) = ([p, q, v, w], g.tanh(at(wide[6], t)?)?);
+                let through = g.mul(g.mul(slope, o)?, of_tanh(y)?)?;
+                let dc = g.add(g.add(gc, at(wide[7], t)?)?, through)?;
+                gc = g.mul(dc, f)?;
+                gh = zero()?;
+                let of_gates = [
+                    g.mul(g.mul(dc, n)?, of_sigmoid(i)?)?,
+                    g.mul(g.mul(dc, at(c, t)?)?, of_sigmoid(f)?)?,
+                    g.mul(g.mul(dc, i)?, of_tanh(n)?)?,
+                    g.mul(g.mul(slope, y)?, of_sigmoid(o)?)?,
+                ];
+                g.concat(&of_gates, 1)?
+            }
+        };
+        gh = g.add(gh, g.matmul(sums, wide[0])?)?;
+        of_sums.push(g.reshape(sums, [batch, 1, width])?);
+    }
+    let join = |mut parts: Vec<Value>| {
+        parts.reverse();
+        let joined = match parts.is_empty() {
+            true => g.fill(spec.dtype, [batch, 0, width], 0.0)?,
+            false => g.concat(&parts, 1)?,
+        };
+        g.cast(joined, spec.dtype)
+    };
+    let first = g.cast(gh, spec.dtype)?;
+    Ok(match cell {
+        Cell::Gru => vec![join(of_inputs)?, first, join(of_sums)?],
+        Cell::Lstm => vec![join(of_sums)?, first, g.cast(gc, spec.dtype)?],
+    })
 }
 
 impl Op for RecurrenceGrad {
@@ -58,10 +123,7 @@ impl Op for RecurrenceGrad {
         &[Output::FULL; 3]
     }
     fn body(&self) -> Body {
-        Body::Opaque("its results share the gradient of the state, which goes from step to step")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::ONCE
+        Body::Fused(body)
     }
     fn mixing(&self) -> Mixing {
         Mixing::Full

@@ -63,7 +63,8 @@ op_attributes! {
     /// `x`: any shape, a number. Result: its shape without the axes. Accumulation: f32 in tiles, f64 over tiles.
     /// Sums and products of integers are i64 and wrap modulo 2⁶⁴, extremes keep the dtype; a mean is of floats alone. Disjoint.
     /// Gradient: of a sum the cotangent broadcast, of a mean divided by the count, of an extreme shared equally among the
-    /// elements that equal it, of a product the product of the others. Errors: no such axis, bool, a mean of
+    /// elements that equal it, of a product the product of the others (whose own gradient leaves out what elements
+    /// that are exactly 0 add). Errors: no such axis, bool, a mean of
     /// integers. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
     pub struct Reduce(x) {

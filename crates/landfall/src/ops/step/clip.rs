@@ -54,8 +54,8 @@ impl Op for GlobalNorm {
             let dtype = g.spec(norm).dtype;
             let zero = g.fill(dtype, Shape::SCALAR, 0.0)?;
             let none = g.op1(Compare { comparison: Comparison::Equal }, &[norm, zero])?;
-            let slope = g.div(cotangent(cx)?, norm)?;
-            let slope = g.select(none, zero, slope)?;
+            // Of elements that are all 0 a quotient by their norm would have no slope.
+            let slope = g.div(cotangent(cx)?, g.masked_fill(norm, none, 1.0)?)?;
             let product = g.mul(g.cast(x, dtype)?, slope)?;
             Ok(vec![Some(g.cast(product, g.spec(x).dtype)?)])
         })
@@ -270,7 +270,7 @@ impl Op for AllFinite {
         Body::Opaque("a truth value of many arguments")
     }
     fn vjp(&self) -> Grad {
-        Grad::None("it is a truth value")
+        Grad::Zero
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
