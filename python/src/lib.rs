@@ -1,7 +1,7 @@
 //! Landfall from Python: the extension module `landfall._landfall`.
 //!
 //! Exceptions, engines and dtypes below; `device` shares memory with other libraries, and alone has unsafe code; `tensor`,
-//! `graph`, `ops`, `methods` and `forecast`, from the ground up, are what a user sees.
+//! `graph`, `ops`, `methods`, `xla` and `forecast`, from the ground up, are what a user sees.
 #![deny(unsafe_code)]
 
 mod attribute;

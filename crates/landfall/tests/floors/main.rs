@@ -140,6 +140,7 @@ const UPPER: [(&str, &[&str], &[&str]); 7] = [
             "graph",
             "ops",
             "methods",
+            "xla",
             "forecast",
         ],
         &[],
