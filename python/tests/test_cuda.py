@@ -121,3 +121,26 @@ def test_an_index_out_of_range_is_said_when_the_result_is_read():
     rows = lf.ops.gather(torch.zeros(3, 2, device="cuda"), torch.tensor([7], device="cuda"), axis=0)
     with pytest.raises(lf.IndexOutOfRangeError, match="out of range"):
         rows.tolist()
+
+
+def test_a_captured_call_reports_an_index_out_of_range():
+    """A graph of torch's that replays a call: `synchronize` says what a replay found, however many calls were captured."""
+    x, index = torch.arange(6.0, device="cuda"), torch.tensor([1, 2], device="cuda")
+    out = torch.empty(2, device="cuda")
+    lf.ops.gather(x, index, axis=0, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        # More than there are records of single launches.
+        for _ in range(1500):
+            lf.ops.gather(x, index, axis=0, out=out)
+    graph.replay()
+    lf.synchronize("cuda")
+    assert out.tolist() == [1.0, 2.0]
+    index[1] = 99
+    graph.replay()
+    with pytest.raises(lf.IndexOutOfRangeError, match="gather.*99"):
+        lf.synchronize("cuda")
+    index[1] = 3
+    graph.replay()
+    lf.synchronize("cuda")
+    assert out.tolist() == [1.0, 3.0]

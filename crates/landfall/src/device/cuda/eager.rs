@@ -99,7 +99,11 @@ impl Sink for Eager<'_> {
 
     fn faults(&mut self, _: &'static str) -> Result<[Address; 2], Error> {
         let faults = &self.device.faults;
-        let taken = self.record.map_or_else(|| faults.take(&self.device.stream), Ok)?;
+        let taken = match self.record {
+            Some(taken) => taken,
+            None if self.device.stream.is_captured() => faults.take_captured(),
+            None => faults.take(&self.device.stream)?,
+        };
         self.record = Some(taken);
         Ok(faults.addresses(taken))
     }

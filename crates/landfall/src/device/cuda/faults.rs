@@ -19,6 +19,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const RECORD: usize = 32;
 /// Number of records: launches that check an index between two reads, and such ops of captured graphs.
 const RECORDS: usize = 1024;
+/// The record of all eager launches that another library's graph captured: how many these are, and whether they are replayed, nobody
+/// tells.
+const CAPTURED: u32 = RECORDS as u32 - 1;
+/// What such launches are called where they are of several ops.
+const OF_A_GRAPH: &str = "an op of a captured graph";
 
 /// The records of a device.
 #[derive(Debug)]
@@ -44,6 +49,8 @@ struct Inner {
     log: Log,
     /// Captured graphs that another library's graph replays unseen, so that their records may be filled in at any time.
     lent: Vec<Arc<Flow>>,
+    /// The op of the launches of [`CAPTURED`].
+    captured: Option<&'static str>,
     marks: Marks,
     /// How often the host looked. A launch that was issued while it looked may have set the flag just before that was cleared,
     /// so the next look reads the records in any case.
@@ -97,10 +104,11 @@ impl Faults {
             flag: Pinned::new(RECORD)?,
             copies: Pinned::new(RECORD * RECORDS)?,
             records: vec![Record::default(); RECORDS].into(),
-            free: (0..RECORDS as u32).rev().collect(),
+            free: (0..CAPTURED).rev().collect(),
             pending: Vec::with_capacity(RECORDS),
             log: Log::new(),
             lent: Vec::new(),
+            captured: None,
             marks: Marks::default(),
             looks: 0,
             suspect: false,
@@ -135,6 +143,12 @@ impl Faults {
         Err(Error::Capture { what })
     }
 
+    /// The record of an eager launch that another library's graph captures: taking one of its own would wait where all are pending, which
+    /// a capture does not allow, and nobody would give it back.
+    pub(super) fn take_captured(&self) -> Taken {
+        Taken { record: CAPTURED, looks: locked(&self.inner).looks }
+    }
+
     /// The number of looks before a replay.
     pub(super) fn looks(&self) -> u64 {
         locked(&self.inner).looks
@@ -155,6 +169,11 @@ impl Faults {
             return Ok(());
         }
         let mut inner = locked(&self.inner);
+        let is_captured = record.is_some_and(|taken| taken.record == CAPTURED);
+        if is_captured {
+            inner.captured = Some(if inner.captured.is_none_or(|other| other == op) { op } else { OF_A_GRAPH });
+        }
+        let record = record.filter(|_| !is_captured);
         if let Some(taken) = record {
             inner.issued(taken, op, false);
         }
@@ -176,7 +195,9 @@ impl Faults {
 
     /// The launch that this record was taken for was not issued.
     pub(super) fn unused(&self, taken: Taken) {
-        locked(&self.inner).free.push(taken.record);
+        if taken.record != CAPTURED {
+            locked(&self.inner).free.push(taken.record);
+        }
     }
 
     /// A captured graph was replayed.
@@ -254,7 +275,7 @@ impl Faults {
     /// Waits for everything issued, and reports the first index out of range since the last time.
     pub(super) fn synchronize(&self, stream: &Stream) -> Result<(), Error> {
         let inner = locked(&self.inner);
-        let looks = inner.watches() || !inner.lent.is_empty();
+        let looks = inner.watches() || !inner.lent.is_empty() || inner.captured.is_some();
         drop(inner);
         if !looks {
             return stream.synchronize();
@@ -286,8 +307,11 @@ impl Faults {
     /// What the copied flag means for the launches that are pending; the stream is synchronized.
     fn inspect(&self, inner: &mut Inner, stream: &Stream) -> Result<(), Error> {
         inner.looks += 1;
-        if inner.pending.is_empty() && inner.lent.is_empty() {
+        if inner.pending.is_empty() && inner.lent.is_empty() && inner.captured.is_none() {
             return Ok(());
+        }
+        if let Some(op) = inner.captured {
+            inner.records[CAPTURED as usize].op = op;
         }
         let word = |bytes: &[u8], at: usize| {
             let mut word = [0; 8];
@@ -299,10 +323,11 @@ impl Faults {
             stream.read_back(self.memory.offset(RECORD), inner.copies.bytes_mut(), self.memory, &mut [])?;
             stream.fill(self.memory, RECORD, 0)?;
         }
-        let Inner { copies, records, free, pending, log, lent, marks, .. } = inner;
+        let Inner { copies, records, free, pending, log, lent, captured, marks, .. } = inner;
         let mut found: Vec<(u32, IndexFault)> = Vec::new();
         let of_lent = lent.iter().flat_map(|flow| &flow.records).map(|(taken, _)| taken.record);
-        for number in pending.iter().copied().chain(of_lent).filter(|_| flagged) {
+        let of_captured = captured.map(|_| CAPTURED);
+        for number in pending.iter().copied().chain(of_lent).chain(of_captured).filter(|_| flagged) {
             let at = number as usize * RECORD;
             let [taken, position, value, limit] = [0, 8, 16, 24].map(|k| word(copies.bytes_mut(), at + k));
             if taken as u32 != 0 {
@@ -316,6 +341,8 @@ impl Faults {
         // These may have been replayed at any time, and were not noted.
         let reports = |flow: &&Arc<Flow>| flow.records.iter().any(|(taken, _)| fault(taken.record).is_some());
         lent.iter().filter(reports).for_each(|flow| flow.follow(1, marks, fault));
+        // What such launches wrote is the other library's to know.
+        marks.launched(fault(CAPTURED), &[], &[]);
         for number in pending.drain(..) {
             let record = &mut records[number as usize];
             record.pending = false;
