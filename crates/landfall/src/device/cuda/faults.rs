@@ -171,7 +171,8 @@ impl Faults {
         let mut inner = locked(&self.inner);
         let is_captured = record.is_some_and(|taken| taken.record == CAPTURED);
         if is_captured {
-            inner.captured = Some(if inner.captured.is_none_or(|other| other == op) { op } else { OF_A_GRAPH });
+            inner.captured =
+                Some(if inner.captured.is_none_or(|other| other == op) { op } else { OF_A_GRAPH });
         }
         let record = record.filter(|_| !is_captured);
         if let Some(taken) = record {
