@@ -134,13 +134,16 @@ def test_a_captured_call_reports_an_index_out_of_range():
         for _ in range(1500):
             lf.ops.gather(x, index, axis=0, out=out)
     graph.replay()
+    torch.cuda.synchronize()
     lf.synchronize("cuda")
     assert out.tolist() == [1.0, 2.0]
     index[1] = 99
     graph.replay()
+    torch.cuda.synchronize()
     with pytest.raises(lf.IndexOutOfRangeError, match="gather.*99"):
         lf.synchronize("cuda")
     index[1] = 3
     graph.replay()
+    torch.cuda.synchronize()
     lf.synchronize("cuda")
     assert out.tolist() == [1.0, 3.0]

@@ -227,7 +227,8 @@ impl Tested for TopKGrad {
         let any = || SampleArg::any([3, 4]);
         vec![
             case(0, 3, 2, true),
-            case(1, 1, 1, true),
+            // Divided by their sum the result of one is 0, whose differences are rounding alone.
+            case(1, 1, 1, false),
             case(7, 5, 2, true),
             case(7, 5, 2, false),
             case(4, 256, 32, true),
