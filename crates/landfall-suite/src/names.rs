@@ -319,6 +319,9 @@ const PROGRAMS: &[[&str; 4]] = &[
     ["a training loop", "a training loop", "Learner", "train::Trainer"],
     ["autocast", "none", "none", "TrainingOptions::dtype, mixed_precision"],
     ["autocast(enabled=False)", "none", "none", "Graph::full_precision"],
+    ["utils.checkpoint.checkpoint", "none", "balanced autodiff", "Graph::checkpoint"],
+    ["torch.Generator", "none", "none", "Graph::draws"],
+    ["optimizer.step()", "Optimizer::step", "Optimizer::step", "train::Minimiser"],
     ["state_dict, save_file", "VarMap::save", "Recorder", "checkpoint::File"],
     ["cuda.synchronize", "Device::synchronize", "Backend::sync", "Engine::synchronize"],
     ["cuda.memory_allocated", "none", "", "Engine::counters, Program::report"],
@@ -342,8 +345,10 @@ gradient.
 
 /// Methods that build or inspect a graph and compute nothing.
 const BUILDERS: &[&str] = &[
+    "checkpoint",
     "composed",
     "distinct",
+    "draws",
     "entry",
     "full_precision",
     "in_primitives",

@@ -31,7 +31,7 @@ impl Engine {
     /// use landfall::{DeviceKind, Engine, Foreign, ops};
     /// let engine = Engine::cpu()?;
     /// let (x, w) = (engine.tensor([8, 8], &[1.0f32; 64])?, engine.tensor([8, 8], &[2.0f32; 64])?);
-    /// let op = ops::MatMul;
+    /// let op = ops::MatMul::default();
     /// let bytes = engine.workspace(&op, &[x.spec(), w.spec()])?;
     /// let memory = vec![0u64; bytes.div_ceil(8)];
     /// let address = memory.as_ptr() as u64;
