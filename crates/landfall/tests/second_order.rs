@@ -183,6 +183,51 @@ fn gradients_to_third_order_are_those_of_differences() -> Result<(), Error> {
     Ok(())
 }
 
+/// A product is a polynomial: where elements are zero its derivatives are those of a polynomial too, to third order.
+#[test]
+fn a_product_with_zeros_has_the_derivatives_of_a_polynomial() -> Result<(), Error> {
+    // No zero, one, two and three of them in a column of three rows, and the whole of it.
+    let x = [2.0, 0.0, 0.0, 0.0, 3.0, -1.5, 0.5, 4.0, 0.0, 0.0, -2.0, 0.0, 3.0, 1.5, 2.0, 0.0, 0.0, 1.0];
+    // The sum over tuples of `order` different elements of the product of all others, each of which starts with a given element.
+    fn terms(x: &[f64], gone: &mut Vec<usize>, order: usize) -> f64 {
+        if gone.len() == order {
+            return (0..x.len()).filter(|i| !gone.contains(i)).map(|i| x[i]).product();
+        }
+        let mut sum = 0.0;
+        for i in (0..x.len()).filter(|i| !gone.contains(i)).collect::<Vec<_>>() {
+            gone.push(i);
+            sum += terms(x, gone, order);
+            gone.pop();
+        }
+        sum
+    }
+    for over in [vec![0], vec![1], vec![0, 1]] {
+        let slopes = run(&x, |g, x| {
+            let mut number = g.sum(g.prod(x, &over[..])?, All)?;
+            let mut slopes = Vec::new();
+            for _ in 0..3 {
+                slopes.push(grad(g, number, &named(x))?[0]);
+                number = g.sum(slopes[slopes.len() - 1], All)?;
+            }
+            Ok(slopes)
+        })?;
+        for (order, slope) in slopes.iter().enumerate() {
+            for at in 0..18 {
+                let group: Vec<usize> = match over[..] {
+                    [0] => (0..3).map(|r| r * 6 + at % 6).collect(),
+                    [1] => (0..6).map(|c| at / 6 * 6 + c).collect(),
+                    _ => (0..18).collect(),
+                };
+                let place = group.iter().position(|&i| i == at).expect("its own group");
+                let values: Vec<f64> = group.iter().map(|&i| x[i]).collect();
+                let want = terms(&values, &mut vec![place], order + 1);
+                assert!((slope[at] - want).abs() <= 1e-12 * want.abs(), "{over:?} at {at}: {slope:?}, {want}");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The subgradients that PyTorch takes.
 #[test]
 fn ties_share_the_gradient_to_both_orders() -> Result<(), Error> {

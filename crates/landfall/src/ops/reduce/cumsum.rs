@@ -9,7 +9,6 @@ use crate::contract::{
 };
 use crate::error::Error;
 use crate::kernel::cpu::{Call, with_float};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{Axis, DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Rule, Shape, Spec};
 use arrayvec::ArrayVec;
 
@@ -79,7 +78,7 @@ impl Op for CumSum {
         Grad::Rule(|op, cx| {
             let op = *attributes::<Self>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
             let back = Self { reverse: !op.reverse, ..op };
-            Ok(vec![Some(cx.graph.op1(back, &[cotangent(cx)?])?)])
+            Ok(vec![Some(cx.graph.op1(back, &[cx.cotangent()?])?)])
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {

@@ -7,6 +7,7 @@
 mod cuda;
 mod fold;
 mod group;
+mod others;
 
 pub(in crate::ops) use cuda::sum_partials;
 pub(in crate::ops) use fold::Fold;
@@ -18,7 +19,6 @@ use crate::contract::{
 };
 use crate::kernel::cpu::pointwise::pieces;
 use crate::kernel::cpu::{Call, Chunks, View, isa, with_float};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::elementwise::scalar::{Compare, Comparison};
 use crate::values::{
     DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec, twice,
@@ -225,25 +225,17 @@ impl Op for Reduce {
             };
             let dtype = g.spec(x).dtype;
             let axes: Vec<usize> = (0..shape.rank()).filter(|&a| op.reduces(a)).collect();
-            // Of 16 bits in f32: a number of ties or zeros above 2048 is none of f16.
+            // Of 16 bits in f32: a number of ties above 2048 is none of f16.
             let wide = |v| g.cast(v, dtype.accumulate());
             Ok(vec![Some(match op.reduction {
-                Reduction::Sum => spread(g.cast(cotangent(cx)?, dtype)?)?,
+                Reduction::Sum => spread(g.cast(cx.cotangent()?, dtype)?)?,
                 Reduction::Mean => {
-                    let c = spread(g.cast(cotangent(cx)?, dtype)?)?;
+                    let c = spread(g.cast(cx.cotangent()?, dtype)?)?;
                     g.affine(c, 1.0 / op.counts(&shape).1.max(1) as f64, 0.0)?
                 }
                 Reduction::Prod => {
-                    let (x, c) = (wide(x)?, spread(wide(cotangent(cx)?)?)?);
-                    // Of one zero the product of the others, of several zeros 0.
-                    let zero = g.equal(x, g.scalar(x, 0.0)?)?;
-                    let zeros = g.sum(wide(zero)?, &axes)?;
-                    let others = g.reduced(Reduction::Prod, g.masked_fill(x, zero, 1.0)?, &axes)?;
-                    let none = g.scalar(others, 0.0)?;
-                    let alone = spread(g.select(g.equal(zeros, g.scalar(zeros, 1.0)?)?, others, none)?)?;
-                    let whole = spread(g.select(g.equal(zeros, none)?, others, none)?)?;
-                    let others = g.select(zero, alone, g.div(whole, g.masked_fill(x, zero, 1.0)?)?)?;
-                    g.cast(g.mul(c, others)?, dtype)?
+                    let others = g.others(wide(x)?, wide(cx.cotangent()?)?, &axes)?;
+                    g.cast(others, dtype)?
                 }
                 Reduction::Max | Reduction::Min => {
                     let equal = g.op1(
@@ -252,7 +244,7 @@ impl Op for Reduce {
                     )?;
                     let equal = wide(equal)?;
                     let many = spread(g.sum(equal, &axes)?)?;
-                    g.cast(g.mul(spread(wide(cotangent(cx)?)?)?, g.div(equal, many)?)?, dtype)?
+                    g.cast(g.mul(spread(wide(cx.cotangent()?)?)?, g.div(equal, many)?)?, dtype)?
                 }
             })])
         })

@@ -12,7 +12,6 @@ use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, sum};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Row, RowMut, View, ViewMut, lanes, with_float};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec};
 
 op_list! { Softmax }
@@ -84,7 +83,7 @@ impl Op for Softmax {
                 *attributes::<Softmax>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
             let g = cx.graph;
             // Of the argument: a result of 16 bits is rounded, and the difference cancels.
-            let slope = g.composed(op.name(), [cotangent(cx)?, cx.inputs[0]], |[c, x]| {
+            let slope = g.composed(op.name(), [cx.cotangent()?, cx.inputs[0]], |[c, x]| {
                 let y = g.softmax(x, axis)?;
                 let along = keep(g, g.sum(g.mul(c, y)?, [axis])?, g.shape(y), axis)?;
                 g.mul(y, g.sub(c, along)?)
