@@ -85,6 +85,9 @@ impl Class {
         if let Error::Op(error) = error {
             return Self::of_rule(&error.rule);
         }
+        if let Error::Given { expected, given, .. } = error {
+            return if expected.dtype == given.dtype { Self::Shape } else { Self::DType };
+        }
         if matches!(error, Error::Memory { .. } | Error::HostMemory { .. }) {
             return Self::Memory;
         }

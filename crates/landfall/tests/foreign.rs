@@ -173,7 +173,7 @@ fn programs_bind(engine: &Engine) -> Done {
     program.bind(&[("b", &part(0)?), ("sum", &part(8)?), ("product", &part(12)?)])?;
     program.run(state)?;
     assert_eq!(memory.slice(0, 8, 8)?.read::<f32>()?, [6.0, 6.0, 6.0, 6.0, 9.0, 9.0, 9.0, 9.0]);
-    program.write_view("b", &part(4)?)?;
+    program.write_views(&[("b", &part(4)?)])?;
     assert_eq!(part(0)?.read::<f32>()?, [4.0, 5.0, 6.0, 7.0], "what is written lands in what is bound");
     let why = |bound: &[(&str, &View)], program: &mut Program| {
         program.bind(bound).expect_err("refused").to_string()

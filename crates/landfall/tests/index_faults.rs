@@ -190,7 +190,7 @@ fn a_fault_goes_through_programs(e: &Engine) -> Result<(), Error> {
         first.run(&mut state)?;
         let rows = first.view("rows")?;
         let copied = e.eval_views(&Neg, &[&rows])?;
-        second.write_view("a", &copied[0])?;
+        second.write_views(&[("a", &copied[0])])?;
         second.run(&mut state)?;
         let ends = [first.read::<f32>("rows"), second.read::<f32>("of a"), second.read::<f32>("of both")];
         for end in ends {

@@ -35,7 +35,7 @@ fn an_output_may_have_the_name_of_an_input() -> Result<(), Error> {
     p.bind(&[(Binding::Input("x"), &x), (Binding::Output("x"), &y)])?;
     p.run(&mut state)?;
     assert_eq!(y.read::<f32>()?, [-4.0, -5.0, -6.0]);
-    p.write_view("x", &view(&e, &[7.0, 8.0, 9.0])?)?;
+    p.write_views(&[("x", &view(&e, &[7.0, 8.0, 9.0])?)])?;
     assert_eq!(x.read::<f32>()?, [7.0, 8.0, 9.0]);
     Ok(())
 }
@@ -55,11 +55,37 @@ fn a_name_of_one_kind_needs_no_more() -> Result<(), Error> {
     assert_eq!(p.read::<f32>("x")?, [1.0, 2.0]);
     assert_eq!(p.view("y")?.read::<f32>()?, [-1.0, -2.0]);
     assert!(matches!(
-        p.write_view("y", &view(&e, &[1.0, 2.0])?),
+        p.write_views(&[("y", &view(&e, &[1.0, 2.0])?)]),
         Err(Error::NoBinding { kind: "input", .. })
     ));
     assert!(matches!(p.write("y", &[1.0f32, 2.0]), Err(Error::NoBinding { kind: "input", .. })));
     assert!(matches!(p.view(Binding::Input("y")), Err(Error::NoBinding { kind: "input", .. })));
+    Ok(())
+}
+
+/// Memory of another dtype or shape is an error with the name of what it was given for, and nothing is written.
+#[test]
+fn memory_that_does_not_fit_is_named() -> Result<(), Error> {
+    let e = Engine::cpu_with_threads(1)?;
+    let (mut p, mut state) = program(&e, |g| {
+        let (a, b) = (g.input("a", DType::F32, [2]), g.input("b", DType::F32, [2]));
+        g.output("sum", g.add(a, b)?);
+        Ok(())
+    })?;
+    let (ones, long) = (view(&e, &[1.0, 1.0])?, view(&e, &[2.0; 3])?);
+    let ints = View::from(e.tensor([2], &[0i32; 2])?);
+    p.write_views(&[("a", &ones), ("b", &ones)])?;
+    let refused = p.write_views(&[("a", &view(&e, &[5.0, 5.0])?), ("b", &long)]).expect_err("another shape");
+    let text = "program named: input b is f32[2], the memory given is f32[3]; give memory of this dtype and shape, \
+                or compile the program for the other";
+    assert_eq!(refused.to_string(), text);
+    assert!(matches!(p.write_views(&[("a", &ints)]), Err(Error::Given { .. })));
+    for wrong in [&long, &ints] {
+        let refused = p.run_to(&mut state, &[("sum", wrong)]).expect_err("another shape").to_string();
+        assert!(refused.starts_with("program named: output sum is f32[2], the memory given is"), "{refused}");
+    }
+    p.run(&mut state)?;
+    assert_eq!(p.read::<f32>("sum")?, [2.0, 2.0]);
     Ok(())
 }
 
@@ -89,10 +115,7 @@ fn destinations_are_checked_before_a_run() -> Result<(), Error> {
     assert!(matches!(crossing, Rule::OutputsOverlap { .. }), "{crossing:?}");
     let of_another = rule(&[("less", &bound)]);
     assert!(matches!(of_another, Rule::OutputsOverlap { .. }), "{of_another:?}");
-    let long = rule(&[("more", &memory)]);
-    assert!(matches!(long, Rule::Destination { output: 0, .. }), "{long:?}");
-    let (ints, one) = (View::from(e.tensor([2], &[0i32; 2])?), memory.slice(0, 0, 1)?.broadcast_to([2])?);
-    assert!(matches!(rule(&[("less", &low), ("more", &ints)]), Rule::Destination { output: 1, .. }));
+    let one = memory.slice(0, 0, 1)?.broadcast_to([2])?;
     assert!(matches!(rule(&[("more", &one)]), Rule::SelfOverlap { output: 0, .. }));
     let unknown = p.run_to(&mut state, &[("nothing", &low)]);
     assert!(matches!(unknown, Err(Error::NoBinding { kind: "output", .. })), "{unknown:?}");

@@ -325,9 +325,7 @@ impl Compiled {
         let stream = all().find_map(|array| array.stream);
         let results = self.with(py, stream, |ready| {
             ready.place(self.engine, &inputs)?;
-            for (name, array) in &inputs {
-                ready.program.write_view(name, &array.view)?;
-            }
+            ready.program.write_views(&views(&inputs))?;
             let given = |name: &String| outputs.as_ref().and_then(|out| out.get(name));
             let mut to = Vec::new();
             for (name, _) in &self.outputs {
@@ -364,9 +362,7 @@ impl Compiled {
             self.function.lines.iter().map(|line| line.as_ref().map(|line| line.text(py))).collect();
         self.with(py, stream, |ready| {
             ready.place(self.engine, &inputs)?;
-            for (name, array) in &inputs {
-                ready.program.write_view(name, &array.view)?;
-            }
+            ready.program.write_views(&views(&inputs))?;
             // It refuses inputs that were never written.
             ready.program.run(&mut ready.state)?;
             // Without fusion each value that a line made lies in memory of its own.
@@ -387,7 +383,7 @@ impl Compiled {
                 if spec.dtype.is_float() {
                     finite(name, &view)?;
                 }
-                single.program.write_view(name, &view)?;
+                single.program.write_views(&[(name, &view)])?;
             }
             single.program.find_non_finite(&mut single.state)
         })
@@ -428,6 +424,10 @@ impl Compiled {
              them again",
         ))
     }
+}
+
+fn views(arrays: &BTreeMap<String, Imported>) -> Vec<(&str, &View)> {
+    arrays.iter().map(|(name, array)| (name.as_str(), &array.view)).collect()
 }
 
 /// That all numbers of an input are finite.

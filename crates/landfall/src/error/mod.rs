@@ -33,6 +33,10 @@ pub enum Error {
         "{what} is {expected}, the memory of the host is {given}; dtype and number of elements must be equal"
     )]
     HostData { what: String, expected: Spec, given: Spec },
+    #[error(
+        "program {program}: {kind} {name} is {expected}, the memory given is {given}; give memory of this dtype and shape, or compile the program for the other"
+    )]
+    Given { program: String, kind: &'static str, name: String, expected: Spec, given: Spec },
     #[error("reading {what}: the program has not run yet; run it first")]
     NotRun { what: String },
     #[error(

@@ -105,7 +105,8 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// As of [`Program::run`]; [`Error::NoBinding`] for an unknown output; a view of another dtype, shape or device, one that is
+    /// As of [`Program::run`]; [`Error::NoBinding`] for an unknown output; [`Error::Given`] for a view of another dtype or
+    /// shape; one of another device, one that is
     /// read-only, or that shares bytes with another of them or with another output's memory.
     #[track_caller]
     pub fn run_to(&mut self, state: &mut State, to: &[(&str, &View)]) -> Result<(), Error> {
@@ -114,7 +115,8 @@ impl Program {
             to.iter().map(|(name, _)| self.view(Binding::Output(name))).collect::<Result<Vec<_>, _>>()?;
         let specs: Vec<_> = from.iter().map(View::spec).collect();
         let refused = |rule: Rule| rule.of("program", &specs, Some(self.engine.device()), Some(at));
-        for (output, (_, view)) in to.iter().enumerate() {
+        for (output, (name, view)) in to.iter().enumerate() {
+            self.takes("output", name, &from[output], view)?;
             self.destination(output, view, &from[output], &to[..output]).map_err(refused)?;
         }
         self.run(state)?;
@@ -135,10 +137,7 @@ impl Program {
         from: &View,
         before: &[(&str, &View)],
     ) -> Result<(), Rule> {
-        let (expected, given) = (from.spec(), to.spec());
-        if given != expected {
-            return Err(Rule::Destination { output, expected, given });
-        }
+        let given = to.spec();
         if !Arc::ptr_eq(to.handle(), self.engine.handle()) {
             return Err(Rule::Device { operand: output, found: to.device(), expected: self.engine.device() });
         }
@@ -168,16 +167,33 @@ impl Program {
         Ok(())
     }
 
-    /// Copies an input for the next run from a view, on the device.
+    /// Copies inputs for the next run from views, on the device. All are checked before the first is copied.
     ///
     /// # Errors
-    /// [`Error::NoBinding`]; the rule that the copy violates: dtype and shape must be equal, and the memory of the engine's device.
+    /// [`Error::NoBinding`]; [`Error::Given`] for another dtype or shape; the rule that a copy violates: the memory must be of the engine's
+    /// device.
     #[track_caller]
-    pub fn write_view(&mut self, name: &str, from: &View) -> Result<(), Error> {
-        let to = self.view(Binding::Input(name))?;
-        self.engine.call_views(&ops::Copy, &[from], &[&to])?;
-        self.unwritten.remove(name);
+    pub fn write_views(&mut self, inputs: &[(&str, &View)]) -> Result<(), Error> {
+        let mut to = Vec::new();
+        for (name, from) in inputs {
+            let memory = self.view(Binding::Input(name))?;
+            self.takes("input", name, &memory, from)?;
+            to.push(memory);
+        }
+        for ((name, from), to) in inputs.iter().zip(&to) {
+            self.engine.call_views(&ops::Copy, &[from], &[to])?;
+            self.unwritten.remove(*name);
+        }
         Ok(())
+    }
+
+    /// That memory which a caller gives is of the dtype and shape of an input or output.
+    fn takes(&self, kind: &'static str, name: &str, own: &View, given: &View) -> Result<(), Error> {
+        let (expected, given) = (own.spec(), given.spec());
+        if given == expected {
+            return Ok(());
+        }
+        Err(Error::Given { program: self.name().to_owned(), kind, name: name.to_owned(), expected, given })
     }
 
     /// The name and memory of an input or output, and whether it is an input's.
