@@ -222,6 +222,21 @@ def test_an_index_out_of_range_fails_on_the_cpu():
     assert "permute" in str(raised.value)
 
 
+@pytest.mark.skipif(jax.default_backend() != "gpu", reason="JAX has no GPU here")
+@pytest.mark.parametrize("calls", [1, 40])
+def test_an_index_out_of_range_is_reported_by_synchronize_on_a_gpu(calls):
+    """No call waits, and XLA has its memory back before anybody looks."""
+    good, bad = np.array([[0, 0, 1]], "int32"), np.array([[7, 0, 1]], "int32")
+    run = jax.jit(lambda map: [lj.permute(np.full((1, 2), i, "float32"), map, np.zeros(3, "int32")) for i in range(calls)])
+    jax.block_until_ready(run(good))
+    _landfall.synchronize("cuda")
+    jax.block_until_ready(run(bad))
+    with pytest.raises(errors.IndexOutOfRangeError, match="index 7"):
+        _landfall.synchronize("cuda")
+    jax.block_until_ready(run(good))
+    _landfall.synchronize("cuda")
+
+
 def test_a_result_over_an_argument_is_an_error_with_both_ranges():
     """What a compiler did that gave a permutation's input and output one buffer: refused by the call, not computed."""
     map, source, _, _ = lj.route_map(np.eye(4, dtype=bool)[::-1], most=1, rows=4)

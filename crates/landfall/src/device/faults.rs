@@ -21,6 +21,8 @@ pub(crate) struct Marks {
     marks: Vec<Mark>,
     /// The first fault since the last synchronization.
     unreported: Option<IndexFault>,
+    /// The first fault of a value that another library has: it is reported, whatever becomes of the bytes.
+    owed: Option<IndexFault>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,9 +32,9 @@ struct Mark {
 }
 
 impl Marks {
-    /// Whether any bytes are marked.
+    /// Whether any bytes are marked, or a fault is to be reported.
     pub(crate) fn any(&self) -> bool {
-        !self.marks.is_empty()
+        !self.marks.is_empty() || self.owed.is_some()
     }
 
     /// A launch read `inputs`, where it found this index out of range, and wrote `outputs` in full.
@@ -51,6 +53,19 @@ impl Marks {
         self.set(std::slice::from_ref(bytes), None);
     }
 
+    /// Another library has what these bytes hold, and reads it unseen.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn left(&mut self, bytes: &Bytes) {
+        self.owe(self.marks[self.within(bytes)].first().map(|mark| mark.fault));
+        self.overwritten(bytes);
+    }
+
+    /// A fault that only a report can tell of.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn owe(&mut self, fault: Option<IndexFault>) {
+        self.owed = self.owed.or(fault);
+    }
+
     /// That no element of this operand is marked.
     pub(crate) fn check(&self, operand: &Operand) -> Result<(), Error> {
         self.of(operand).map_or(Ok(()), |fault| Err(fault.into()))
@@ -58,7 +73,7 @@ impl Marks {
 
     /// The first fault that was not reported yet.
     pub(crate) fn report(&mut self) -> Result<(), Error> {
-        self.unreported.take().map_or(Ok(()), |fault| Err(fault.into()))
+        self.owed.take().or_else(|| self.unreported.take()).map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     /// The fault that an operand depends on.
@@ -244,6 +259,21 @@ mod tests {
         assert!(!reads(0, 300) && marks.any());
         marks.overwritten(&(300..310));
         assert!(!marks.any());
+    }
+
+    /// What another library took before the host knew is reported once, whatever it or the engine writes there since.
+    #[cfg(feature = "cuda")]
+    #[test]
+    fn a_fault_in_memory_of_others_is_reported() {
+        let mut marks = Marks::default();
+        marks.left(&(0..1000));
+        assert!(!marks.any() && marks.report().is_ok());
+        marks.launched(Some(FAULT), &[], &[bytes(100, 200)]);
+        marks.left(&(100..200));
+        assert!(marks.any() && marks.check(&bytes(100, 200)).is_ok());
+        marks.launched(Some(FAULT), &[], &[bytes(300, 310)]);
+        marks.overwritten(&(300..310));
+        assert!(marks.report().is_err() && marks.report().is_ok() && !marks.any());
     }
 
     /// What reads a mark passes it on, what reads none takes it away, and the first fault stays.

@@ -7,9 +7,9 @@
 
 use super::driver::Pinned;
 use super::locked;
-use super::log::{Flow, Log};
+use super::log::{Flow, Gone, Log};
 use super::stream::Stream;
-use crate::device::faults::{Bytes, Marks};
+use crate::device::faults::Marks;
 use crate::error::{Error, IndexFault};
 use crate::values::{Address, Operand};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -242,14 +242,14 @@ impl Faults {
         self.watching.load(Relaxed)
     }
 
-    /// The host wrote these bytes, or gave them back.
-    pub(super) fn overwritten(&self, bytes: Bytes) {
+    /// These bytes hold no value of the engine's any more.
+    pub(super) fn gone(&self, bytes: Gone) {
         if self.watching() {
             let mut inner = locked(&self.inner);
             if inner.pending.is_empty() {
-                inner.marks.overwritten(&bytes);
+                bytes.tell(&mut inner.marks);
             } else {
-                inner.log.overwritten(bytes);
+                inner.log.gone(bytes);
             }
             self.watching.store(inner.watches(), Relaxed);
         }
@@ -343,7 +343,7 @@ impl Faults {
         let reports = |flow: &&Arc<Flow>| flow.records.iter().any(|(taken, _)| fault(taken.record).is_some());
         lent.iter().filter(reports).for_each(|flow| flow.follow(1, marks, fault));
         // What such launches wrote is the other library's to know.
-        marks.launched(fault(CAPTURED), &[], &[]);
+        marks.owe(fault(CAPTURED));
         for number in pending.drain(..) {
             let record = &mut records[number as usize];
             record.pending = false;

@@ -23,10 +23,27 @@ pub(super) struct Log {
 enum Event {
     /// An eager launch: where it reports, and the numbers of its inputs and outputs.
     Launch { record: Option<u32>, inputs: usize, outputs: usize },
-    /// The host wrote these bytes, or gave them back.
-    Overwritten(Bytes),
+    Gone(Gone),
     /// A captured graph, so many times in a row.
     Replay { of: Arc<Flow>, times: usize },
+}
+
+/// Bytes that hold no value of the engine's any more.
+#[derive(Debug)]
+pub(super) enum Gone {
+    /// The host wrote them, or gave them back.
+    Overwritten(Bytes),
+    /// Another library has what they hold, and did not wait.
+    Left(Bytes),
+}
+
+impl Gone {
+    pub(super) fn tell(&self, marks: &mut Marks) {
+        match self {
+            Self::Overwritten(bytes) => marks.overwritten(bytes),
+            Self::Left(bytes) => marks.left(bytes),
+        }
+    }
 }
 
 /// What a captured graph reads and writes.
@@ -55,8 +72,8 @@ impl Log {
         self.events.push(Event::Launch { record, inputs: inputs.len(), outputs: outputs.len() });
     }
 
-    pub(super) fn overwritten(&mut self, bytes: Bytes) {
-        self.events.push(Event::Overwritten(bytes));
+    pub(super) fn gone(&mut self, bytes: Gone) {
+        self.events.push(Event::Gone(bytes));
     }
 
     pub(super) fn replay(&mut self, flow: &Arc<Flow>) {
@@ -77,7 +94,7 @@ impl Log {
                     marks.launched(record.and_then(&fault), inputs, outputs);
                     rest = behind;
                 }
-                Event::Overwritten(bytes) => marks.overwritten(&bytes),
+                Event::Gone(bytes) => bytes.tell(marks),
                 Event::Replay { of, times } => of.follow(times, marks, &fault),
             }
         }
@@ -139,7 +156,7 @@ mod tests {
             log.launch(None, &[bytes(40, 50), bytes(5, 6)], &[bytes(50, 60)]);
             log.launch(None, &[bytes(10, 20)], &[bytes(70, 80)]);
             log.launch(None, &[bytes(50, 60)], &[bytes(80, 90)]);
-            log.overwritten(50..60);
+            log.gone(Gone::Overwritten(50..60));
             log.launch(None, &[bytes(50, 60)], &[bytes(90, 100)]);
             log.follow(&mut marks, |record| (faulty && record == 7).then_some(FAULT));
             for (from, marked) in

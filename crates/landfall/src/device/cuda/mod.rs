@@ -40,6 +40,7 @@ use driver::{Context, Loaded};
 use eager::Eager;
 use faults::Faults;
 use launch_cache::{LaunchCache, LaunchKey};
+use log::Gone;
 use memory::Memory;
 use nccl::Communicator;
 use product::{Product, Products};
@@ -350,7 +351,7 @@ impl Device for Cuda {
 
     fn free(&self, address: Address, bytes: usize) {
         self.counting.freed(bytes);
-        self.faults.overwritten(address.0..address.0 + bytes as u64);
+        self.faults.gone(Gone::Overwritten(address.0..address.0 + bytes as u64));
         let mut frees = locked(&self.frees);
         if frees.capturing {
             frees.waiting.push(address);
@@ -366,7 +367,8 @@ impl Device for Cuda {
     }
 
     fn release(&self, foreign: &Foreign) {
-        self.faults.overwritten(foreign.address.0..foreign.address.0 + foreign.bytes as u64);
+        let bytes = foreign.address.0..foreign.address.0 + foreign.bytes as u64;
+        self.faults.gone(if foreign.waits { Gone::Overwritten(bytes) } else { Gone::Left(bytes) });
         // On one stream all is in order.
         if foreign.stream.is_some_and(|stream| self.stream.is(stream)) {
             return;
@@ -407,7 +409,7 @@ impl Device for Cuda {
         self.enter()?;
         self.stream.outside_of_capture("memory of the host would be copied")?;
         self.annotate_error(self.stream.upload(to, data))?;
-        self.faults.overwritten(to.0..to.0 + data.len() as u64);
+        self.faults.gone(Gone::Overwritten(to.0..to.0 + data.len() as u64));
         Ok(())
     }
 
@@ -439,7 +441,7 @@ impl Device for Cuda {
         }
         self.enter()?;
         self.annotate_error(self.stream.fill(to, bytes, value))?;
-        self.faults.overwritten(to.0..to.0 + bytes as u64);
+        self.faults.gone(Gone::Overwritten(to.0..to.0 + bytes as u64));
         Ok(())
     }
 
