@@ -140,7 +140,7 @@ def test_a_captured_call_reports_an_index_out_of_range():
     index[1] = 99
     graph.replay()
     torch.cuda.synchronize()
-    with pytest.raises(lf.IndexOutOfRangeError, match="gather.*99"):
+    with pytest.raises(lf.IndexOutOfRangeError, match="index 99"):
         lf.synchronize("cuda")
     index[1] = 3
     graph.replay()

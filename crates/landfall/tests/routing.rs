@@ -554,6 +554,41 @@ fn ties_and_nan_are_ordered(engine: &Engine) -> Check {
     Ok(())
 }
 
+/// A map of one's own may have a token's pairs in any order: the gradient of each weight is that of its expert.
+fn pairs_stand_in_any_order(engine: &Engine) -> Check {
+    let (tokens, experts) = (3, 6);
+    // Experts that ascend, that descend, and neither; a row for each pair.
+    let chosen = [[1, 3, 4], [5, 2, 0], [2, 5, 3]];
+    let map = |i: usize| match (i / 7, i % 7) {
+        (token, j @ 0..3) => (3 * token + j) as f64,
+        (token, j @ 3..6) => f64::from(chosen[token][j - 3]),
+        _ => 3.0,
+    };
+    let map = tensor::<i32>(engine, [tokens, 7], map)?;
+    let source = tensor::<i32>(engine, [9], |i| i as f64)?;
+    // Teams of a few threads, of a warp, of a block.
+    for columns in [5, 64, 2048] {
+        let y = tensor::<f32>(engine, [9, columns], |i| value(i, 1))?;
+        let w = tensor::<f32>(engine, [tokens, experts], |i| value(i, 2))?;
+        let gz = tensor::<f32>(engine, [tokens, columns], |i| value(i, 3))?;
+        let got =
+            call(engine, &UnpermuteGrad, &[y.view(), map.view(), source.view(), w.view(), gz.view()])?;
+        let gw = got[1].read::<f32>()?;
+        for (token, chosen) in chosen.iter().enumerate() {
+            for expert in 0..experts {
+                let pair = chosen.iter().position(|&own| own as usize == expert);
+                let product = |row: usize| -> f64 {
+                    (0..columns).map(|c| value(row * columns + c, 1) * value(token * columns + c, 3)).sum()
+                };
+                let want = pair.map_or(0.0, |j| product(3 * token + j));
+                let got = f64::from(gw[token * experts + expert]);
+                assert!((got - want).abs() <= 1e-4, "{columns} columns, token {token}, expert {expert}: {got}, {want}");
+            }
+        }
+    }
+    Ok(())
+}
+
 on_each_device! {
     maps_number_rows_by_expert_and_token,
     unpermute_of_permute_is_the_identity,
@@ -562,6 +597,7 @@ on_each_device! {
     products_of_experts_are_sums,
     bad_segments_are_named,
     ties_and_nan_are_ordered,
+    pairs_stand_in_any_order,
     r34_a_bad_map_is_named_and_the_engine_goes_on,
     r29_r30_gradients_of_sorted_chunks_under_memory_pressure,
 }

@@ -14,13 +14,9 @@ DEVICE u32 pair_count(const I* cells, u64 step, u32 most, const Faults& faults, 
     return n <= 0 ? 0 : n < most ? u32(n) : most;
 }
 
-// The place of an expert among a token's, which descend; `n` where it is not among them.
+// The place of an expert among a token's, in whatever order they stand; `n` where it is not among them.
 DEVICE u32 pair_of(const I* cells, u64 step, u32 most, u32 n, u32 expert) {
-    u32 low = 0, high = n;
-    while (low < high) {
-        u32 middle = (low + high) / 2;
-        if (cells[(most + middle) * step] > i64(expert)) low = middle + 1;
-        else high = middle;
-    }
-    return low < n && cells[(most + low) * step] == i64(expert) ? low : n;
+    u32 place = 0;
+    while (place < n && cells[(most + place) * step] != i64(expert)) place++;
+    return place;
 }
