@@ -66,7 +66,9 @@ def __getattr__(name: str) -> _Any:
         from importlib import metadata
 
         return metadata.version("landfall-ml")
-    raise AttributeError(f"module 'landfall' has no attribute {name!r}")
+    from .names import elsewhere
+
+    raise AttributeError(f"module 'landfall' has no attribute {name!r}{elsewhere(name)}")
 
 
 # A fork copies an engine without its threads: a child makes its own.

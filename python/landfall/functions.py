@@ -19,7 +19,7 @@ from typing import Any
 from . import ops
 from ._landfall import Tensor, Trace, Value, empty, from_dlpack
 from .errors import ArgumentError, ShapeError
-from .graph import Program, Spec, _described, _parameters, build, device_of, results, seed_of, trace
+from .graph import Program, Spec, _argument, _described, _parameters, build, device_of, results, seed_of, trace
 from .parameters import Parameters
 
 __all__ = ["Buckets", "Function", "jit"]
@@ -122,7 +122,8 @@ class Buckets:
 class Function:
     """A function that is compiled at the first call for each combination of dtypes and shapes; later calls run the program of theirs.
 
-    A call takes arrays by position or by name, and `out`, as one of a `Program`. Several threads may call it: a program is compiled once, and
+    A call takes arrays and numbers by position or by name, and `out`, as one of a `Program`; a number is an argument without axes, and another
+    number runs the same program. Several threads may call it: a program is compiled once, and
     runs one call after another. Called with values, in another traced function, it is a part of that one. Programs of a parent process are
     compiled again in a forked child.
     """
@@ -243,7 +244,7 @@ def _positional(function: Callable, skipped: set[str]) -> list[str]:
 
 def _spec(name: str, given: Any, devices: set[str]) -> tuple[str, tuple[int, ...]]:
     """Dtype and shape of an argument, whose device joins the others."""
-    dtype, shape, device = _described(name, given)
+    dtype, shape, device = _argument(name, given)
     if device is None:
         # A spec has the dtype as it was given.
         dtype = Trace().input(name, dtype, shape).dtype

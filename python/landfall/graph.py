@@ -20,8 +20,8 @@ from itertools import islice
 from typing import Any
 
 from ._landfall import Program as _Program
-from ._landfall import Tensor, Trace, Value, _compile, from_dlpack
-from .errors import ArgumentError
+from ._landfall import Tensor, Trace, Value, _compile, from_dlpack, tensor
+from .errors import ArgumentError, DTypeError, ShapeError
 from .parameters import Parameters
 from .tracing import Traced, tracing
 
@@ -52,6 +52,15 @@ def _described(name: str, given: Any) -> tuple[Any, tuple[int, ...], str | None]
         )
     array = given if isinstance(given, Tensor) else from_dlpack(given)
     return array.dtype, array.shape, array.device
+
+
+#: The dtype of an argument that is a number.
+_NUMBERS = {bool: "bool", int: "int64", float: "float32"}
+
+
+def _argument(name: str, given: Any) -> tuple[Any, tuple[int, ...], str | None]:
+    """Dtype, shape and device of an argument of a call: as `_described`, or a number, which has no axes and no device."""
+    return (_NUMBERS[type(given)], (), None) if type(given) in _NUMBERS else _described(name, given)
 
 
 def _free(start: str, count: int, taken: Container[str]) -> list[str]:
@@ -148,7 +157,19 @@ class Program:
         missing = [name for name in self._names if name not in given]
         if missing and given:
             raise ArgumentError(f"the argument {missing[0]} is missing")
+        inputs = self.inputs if any(type(array) in _NUMBERS for array in given.values()) else {}
+        given = {name: self._number(name, array, *inputs[name]) if name in inputs else array for name, array in given.items()}
         return self._program.call(given, out)
+
+    def _number(self, name: str, given: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+        """A number as the array of an argument without axes; an array as it is."""
+        if type(given) not in _NUMBERS:
+            return given
+        if shape != ():
+            raise ShapeError(f"{name} is the number {given!r}; the program takes an array of the shape {shape} there")
+        if isinstance(given, float) and "float" not in dtype:
+            raise DTypeError(f"{name} is {given!r}; the program takes {dtype} there: compile it for an argument of a float dtype")
+        return tensor(given, dtype=dtype, device=self.device)
 
     def _given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name."""
@@ -264,7 +285,7 @@ def trace(
     calls, devices = Traced(), set()
 
     def value(name: str, given: Any) -> Value:
-        dtype, shape, device = _described(name, given)
+        dtype, shape, device = _argument(name, given)
         if device is not None:
             devices.add(device)
         return calls.trace.input(name, dtype, shape)

@@ -362,3 +362,24 @@ def test_methods_that_give_two_values_are_known_to_the_stubs():
         return x
 
     lf.compile(f, X)
+
+
+@pytest.mark.parametrize(
+    "get, texts",
+    [
+        (lambda x: lf.relu, ["module 'landfall' has no attribute 'relu'", "landfall.ops.relu", "landfall.jit(lambda x: x.relu(..))"]),
+        (lambda x: lf.cat, ["landfall.ops.concat", "x.concat(..)"]),
+        (lambda x: lf.argmax, ["landfall.jit(lambda x: x.argmax(..))"]),
+        (lambda x: lf.einsum, ["write it with permute, reshape and matmul"]),
+        (lambda x: lf.nonsense, ["module 'landfall' has no attribute 'nonsense'"]),
+        (lambda x: x.chunk, ["a landfall.Tensor has no \"chunk\"", "slices, such as x[:, :8]"]),
+        (lambda x: x.float, ["a landfall.Tensor has no \"float\"", "landfall.ops.cast", "x.cast(dtype=\"float32\")"]),
+        (lambda x: x.softmax, ["landfall.ops.softmax"]),
+    ],
+)
+def test_a_name_that_is_not_there_is_told_where_it_is(get, texts):
+    with pytest.raises(AttributeError) as raised:
+        get(lf.zeros((2, 2)))
+    assert all(text in str(raised.value) for text in texts), str(raised.value)
+    # What libraries ask an object for is answered in few words.
+    assert not hasattr(lf.zeros(2), "__array_interface__")

@@ -319,11 +319,9 @@ impl Value {
         number.map(|number| self.of(number)).ok_or_else(|| no_operand(array.py(), "a constant", array))
     }
 
-    fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {
-        let names: Vec<String> = slf.get_type().dir()?.extract()?;
-        let known: Vec<&str> =
-            names.iter().map(String::as_str).filter(|name| !name.starts_with('_')).collect();
-        Err(pyo3::exceptions::PyAttributeError::new_err(keyword::no_method(slf.py(), name, &known)?))
+    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        let text: String = py.import("landfall.names")?.call_method1("of_value", (name,))?.extract()?;
+        Err(pyo3::exceptions::PyAttributeError::new_err(text))
     }
 
     fn __repr__(&self) -> String {

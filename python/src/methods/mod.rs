@@ -295,6 +295,12 @@ impl Tensor {
         ops::assign(py, &self.cut(key)?, value)
     }
 
+    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        let elsewhere: String = py.import("landfall.names")?.call_method1("elsewhere", (name,))?.extract()?;
+        let text = format!("a landfall.Tensor has no {name:?}{elsewhere}");
+        Err(pyo3::exceptions::PyAttributeError::new_err(text))
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let host = elements::host(py, &self.view(py)?)?;
         let (dtype, device) = (self.dtype(), self.device());
