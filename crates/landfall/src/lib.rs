@@ -88,7 +88,7 @@ pub mod cuda {
     pub use crate::error::{Absence, Version};
     pub use crate::kernel::cuda::{
         Arg, Call, Compiled, Element, Entry, Failure, Geometry, KernelArgs, Kind, Module, Param, Piece,
-        RowFrame, RowView, Source, Tile, Transfer,
+        RowFrame, RowView, Source, Tile, Transfer, pieces,
     };
     pub use crate::values::Operand;
 }

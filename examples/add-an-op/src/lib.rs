@@ -3,7 +3,7 @@
 use landfall::codegen::Unary;
 use landfall::cuda::{self, Geometry, KernelArgs, Module, Piece, Source};
 use landfall::ops::{
-    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
+    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes, rules,
 };
 use landfall::{
     DType, DeviceKind, Element, Error, Graph, HostTensor, MAX_RANK, Rule, Spec, Value, cpu, cuda_kernel,
@@ -29,20 +29,13 @@ impl Op for ScaleRows {
 
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         arity(self, args)?;
-        let [x, factor] = [args[0], args[1]];
-        if !x.dtype.is_float() {
-            return Err(Rule::Dtype { arg: 0, dtype: x.dtype, expected: "f32, f64, bf16 or f16" });
-        }
-        if factor.dtype != x.dtype {
-            return Err(Rule::Dtypes { lhs: 0, lhs_dtype: x.dtype, rhs: 1, rhs_dtype: factor.dtype });
-        }
+        rules::float(args, &[0])?;
+        rules::same_dtype(args, 0, 1)?;
+        let x = args[0];
         let Some(last) = x.shape.rank().checked_sub(1) else {
             return Err(Rule::Rank { arg: 0, rank: 0, expected: "at least 1" });
         };
-        let expected = x.shape.without(last);
-        if factor.shape != expected {
-            return Err(Rule::ArgShape { arg: 1, shape: factor.shape, expected });
-        }
+        rules::shape(args, 1, x.shape.without(last))?;
         Ok(Outputs::one(x))
     }
 

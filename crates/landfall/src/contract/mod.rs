@@ -7,7 +7,7 @@ pub(crate) mod check;
 pub(crate) mod cursor;
 mod graph;
 mod op;
-pub(crate) mod rules;
+pub mod rules;
 mod sample;
 mod slab;
 mod walk;

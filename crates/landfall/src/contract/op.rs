@@ -113,7 +113,8 @@ pub enum Spread {
 
 impl Spread {
     /// Splits `count` into `of` parts by this distribution.
-    pub(crate) fn parts(self, count: usize, of: usize) -> Vec<usize> {
+    #[must_use]
+    pub fn parts(self, count: usize, of: usize) -> Vec<usize> {
         let weight = |r: usize| match self {
             Self::Uniform => 1.0,
             Self::Zipf => 1.0 / (r + 1) as f64,
@@ -309,6 +310,18 @@ pub struct Vjp<'a> {
     pub cotangents: &'a [Option<Value>],
     /// Whether each argument needs a cotangent.
     pub needs: &'a [bool],
+}
+
+impl Vjp<'_> {
+    /// The cotangent of result 0: of an op with one result there always is one where its rule is asked.
+    ///
+    /// # Errors
+    /// [`Rule::NoGradient`] where nothing depends on result 0.
+    pub fn cotangent(&self) -> Result<Value, Error> {
+        self.cotangents[0].ok_or_else(|| {
+            Rule::NoGradient { why: "nothing depends on the output" }.of("vjp", &[], None, None).into()
+        })
+    }
 }
 
 /// Bytes moved and floating-point operations of a call, for throughput figures.

@@ -83,7 +83,7 @@ mod var;
 pub use crate::contract::{
     Alias, Argument, Attribute, AttributeType, AttributeValue, Attributes, Body, Cost, Coverage, Data,
     FusedBody, Given, Grad, GradRule, Kernel, MAX_OUTPUTS, Mixing, Op, Output, Outputs, Run, Sample,
-    SampleArg, Spread, Tested, Vjp, alias, arity, attributes, text,
+    SampleArg, Spread, Tested, Vjp, alias, arity, attributes, rules, text,
 };
 pub use crate::values::Precision;
 pub use by_name::{Named, by_name, by_name_for, named};

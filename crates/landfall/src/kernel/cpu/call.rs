@@ -23,11 +23,26 @@ pub struct Call<'a> {
     taken: Cell<u32>,
 }
 
-/// Runs `$body` with `$T` as the element type of input `$arg` of a call, which must be a float. `$W as $other` is that of input
-/// `$other`: `$T`, or the type that `$T` is accumulated in.
+/// Runs a body with `$T` as the element type of input `$arg` of a [`Call`](crate::cpu::Call), which must be a float. `$W as $other` is
+/// that of input `$other`: `$T`, or the type that `$T` is accumulated in. For a kernel, which returns a [`Rule`](crate::Rule).
+///
+/// ```
+/// use landfall::{Element, Rule, cpu, with_float};
+/// /// The lesser of each element and 0.
+/// fn kernel(call: &cpu::Call<'_>) -> Result<(), Rule> {
+///     with_float!(call, 0, T => {
+///         let (x, mut y) = (call.input::<T>(0)?, call.output::<T>(0)?);
+///         for i in 0..x.elements() {
+///             y.set_flat(i, T::from_f64(x.flat(i).to_f64().min(0.0)));
+///         }
+///         Ok(())
+///     })
+/// }
+/// ```
+#[macro_export]
 macro_rules! with_float {
     ($call:ident, $arg:expr, $T:ident, $W:ident as $other:literal => $body:expr) => {
-        with_float!($call, $arg, $T => if $call.dtype($other)? == <$T as $crate::Element>::DTYPE {
+        $crate::with_float!($call, $arg, $T => if $call.dtype($other)? == <$T as $crate::Element>::DTYPE {
             type $W = $T;
             $body
         } else {

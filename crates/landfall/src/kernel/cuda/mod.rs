@@ -10,7 +10,7 @@ mod collective;
 pub(crate) mod columns;
 mod module;
 mod param;
-mod pieces;
+pub mod pieces;
 pub(crate) mod pointwise;
 pub(crate) mod product;
 pub(crate) mod tensor_map;

@@ -15,7 +15,6 @@ use crate::kernel::cpu::{Call, View, with_float};
 use crate::ops::attention::cosine_grad::CosineAttentionGrad;
 use crate::ops::attention::cpu_tiles::Sizes;
 use crate::ops::attention::forward::Attention;
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::norm::l2_norm::L2Norm;
 use crate::ops::norm::layer_norm::affine_dtype;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, product};
@@ -152,7 +151,7 @@ fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
 fn vjp(op: &dyn Op, cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
     let fail = |rule: Rule| Error::from(rule.of(op.name(), &[], None, None));
     let eps = attributes::<CosineAttention>(op).map_err(fail)?.eps;
-    let args = [cx.inputs[0], cx.inputs[1], cx.outputs[0], cx.outputs[1], cotangent(cx)?];
+    let args = [cx.inputs[0], cx.inputs[1], cx.outputs[0], cx.outputs[1], cx.cotangent()?];
     Ok(cx.graph.op(CosineAttentionGrad { eps }, &args)?.into_iter().map(Some).collect())
 }
 

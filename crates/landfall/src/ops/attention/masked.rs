@@ -11,7 +11,6 @@ use crate::contract::{
 use crate::error::Error;
 use crate::kernel::cpu::with_float;
 use crate::ops::attention::{left_out, scale_of};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::softmax::Softmax;
 use crate::values::{DType, DeviceKind, HostTensor, Keep, Rule, Shape, Spec};
 
@@ -279,7 +278,7 @@ fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
 fn vjp(op: &dyn Op, cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
     let fail = |rule: Rule| Error::from(rule.of("masked_attention", &[], None, None));
     let op = attributes::<MaskedAttention>(op).map_err(fail)?;
-    let (g, inputs, g_out) = (cx.graph, cx.inputs, cotangent(cx)?);
+    let (g, inputs, g_out) = (cx.graph, cx.inputs, cx.cotangent()?);
     let mut args = inputs.to_vec();
     args.extend([cx.outputs[0], cx.outputs[1], g_out]);
     let MaskedAttention { scale, causal, mask, lengths } = *op;

@@ -8,7 +8,6 @@ use crate::contract::{
 };
 use crate::kernel::cpu::Call;
 use crate::kernel::cuda::Collective;
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::reduction::Reduction;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 
@@ -51,7 +50,7 @@ impl Op for AllGather {
         Grad::Rule(|op, cx| {
             let ranks = attributes::<Self>(op).map_err(|r| r.of("all_gather", &[], None, None))?.ranks;
             let back = ReduceScatter { ranks, reduction: Reduction::Sum };
-            Ok(vec![Some(cx.graph.op1(back, &[cotangent(cx)?])?)])
+            Ok(vec![Some(cx.graph.op1(back, &[cx.cotangent()?])?)])
         })
     }
     fn mixing(&self) -> Mixing {

@@ -9,7 +9,6 @@ use crate::contract::{
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, ViewMut};
 use crate::kernel::cuda::Collective;
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::reduction::{Fold, Reduction};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, with_dtype};
 use std::borrow::Cow;
@@ -67,7 +66,7 @@ impl Op for AllReduce {
         match self.reduction {
             Reduction::Sum | Reduction::Mean => Grad::Rule(|op, cx| {
                 let op = *attributes::<Self>(op).map_err(|r| r.of("all_reduce", &[], None, None))?;
-                Ok(vec![Some(cx.graph.op1(op, &[cotangent(cx)?])?)])
+                Ok(vec![Some(cx.graph.op1(op, &[cx.cotangent()?])?)])
             }),
             Reduction::Max | Reduction::Min | Reduction::Prod => {
                 Grad::None("only sums and means over ranks have gradients")

@@ -8,7 +8,6 @@ use crate::contract::{
 };
 use crate::kernel::cpu::Call;
 use crate::kernel::cuda::Collective;
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 
 op_list! { AllToAll }
@@ -47,7 +46,7 @@ impl Op for AllToAll {
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let op = *attributes::<Self>(op).map_err(|r| r.of("all_to_all", &[], None, None))?;
-            Ok(vec![Some(cx.graph.op1(op, &[cotangent(cx)?])?)])
+            Ok(vec![Some(cx.graph.op1(op, &[cx.cotangent()?])?)])
         })
     }
     fn mixing(&self) -> Mixing {

@@ -10,7 +10,6 @@ use crate::contract::{
 };
 use crate::kernel::cpu::Call;
 use crate::kernel::cuda::Collective;
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::reduction::Reduction;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 
@@ -56,7 +55,7 @@ impl Op for ReduceScatter {
         match self.reduction {
             Reduction::Sum | Reduction::Mean => Grad::Rule(|op, cx| {
                 let op = *attributes::<Self>(op).map_err(|r| r.of("reduce_scatter", &[], None, None))?;
-                let back = cx.graph.op1(AllGather { ranks: op.ranks }, &[cotangent(cx)?])?;
+                let back = cx.graph.op1(AllGather { ranks: op.ranks }, &[cx.cotangent()?])?;
                 let back = match op.reduction {
                     Reduction::Mean => cx.graph.affine(back, 1.0 / op.ranks as f64, 0.0)?,
                     Reduction::Sum | Reduction::Max | Reduction::Min | Reduction::Prod => back,

@@ -1,6 +1,6 @@
 //! Values limited to an interval.
 
-use super::pointwise::{cotangent, kernels, map, samples};
+use super::pointwise::{kernels, map, samples};
 use super::scalar::{Compare, Comparison};
 use crate::contract::{
     Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, attributes,
@@ -74,7 +74,7 @@ impl Op for Clamp {
     }
     fn vjp(&self) -> Grad {
         Grad::Rule(|_, cx| {
-            let (g, c) = (cx.graph, cotangent(cx)?);
+            let (g, c) = (cx.graph, cx.cotangent()?);
             // Inside of the interval, its ends included, the result is the argument; NaN equals nothing.
             let inside = g.op1(Compare { comparison: Comparison::Equal }, &[cx.inputs[0], cx.outputs[0]])?;
             let zero = g.fill(g.spec(c).dtype, g.shape(c), 0.0)?;

@@ -2,7 +2,7 @@
 //!
 //! Rows of the table that [`pointwise`](super::pointwise) explains.
 
-use super::pointwise::{ANY, POSITIVE, both, cotangent, kernels, map, pointwise, samples, times};
+use super::pointwise::{ANY, POSITIVE, both, kernels, map, pointwise, samples, times};
 use crate::contract::{
     Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp, attributes,
     op_attributes, rules,
@@ -37,7 +37,7 @@ fn silu_slope(g: &Graph, x: Value) -> Result<Value, Error> {
 
 /// The gradient rule of an op that multiplies negative numbers by a constant; the slope at 0 is the constant.
 fn rectified(cx: &Vjp<'_>, slope: f64) -> Result<Vec<Option<Value>>, Error> {
-    let (g, c) = (cx.graph, cotangent(cx)?);
+    let (g, c) = (cx.graph, cx.cotangent()?);
     let below =
         if slope == 0.0 { g.fill(g.spec(c).dtype, Shape::SCALAR, 0.0)? } else { g.affine(c, slope, 0.0)? };
     let zero = g.fill(g.spec(c).dtype, Shape::SCALAR, 0.0)?;

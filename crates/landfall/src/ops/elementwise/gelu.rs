@@ -1,6 +1,6 @@
 //! Gaussian error linear unit and its gradient.
 
-use super::pointwise::{SHAPES, cotangent, kernels, map, samples, sech_squared};
+use super::pointwise::{SHAPES, kernels, map, samples, sech_squared};
 use crate::contract::{
     Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
     attribute_choices, attributes, op_attributes, rules,
@@ -93,7 +93,7 @@ impl Op for Gelu {
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let Self { approximation } = attributes::<Self>(op).copied().unwrap_or_default();
-            Ok(vec![Some(cx.graph.op1(GeluGrad { approximation }, &[cx.inputs[0], cotangent(cx)?])?)])
+            Ok(vec![Some(cx.graph.op1(GeluGrad { approximation }, &[cx.inputs[0], cx.cotangent()?])?)])
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
@@ -180,7 +180,7 @@ impl Op for GeluGrad {
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let Self { approximation } = attributes::<Self>(op).copied().unwrap_or_default();
-            let (g, x, c) = (cx.graph, cx.inputs[0], cotangent(cx)?);
+            let (g, x, c) = (cx.graph, cx.inputs[0], cx.cotangent()?);
             let of_x = if cx.needs[0] {
                 let factors = [c, cx.inputs[1], x];
                 Some(g.composed("gelu_grad", factors, |[c, outer, x]| {

@@ -176,13 +176,6 @@ macro_rules! pointwise {
     };
 }
 
-/// The cotangent of output 0, which a rule is only asked for when it exists.
-pub(in crate::ops) fn cotangent(cx: &Vjp<'_>) -> Result<Value, Error> {
-    cx.cotangents[0].ok_or_else(|| {
-        Rule::NoGradient { why: "nothing depends on the output" }.of("vjp", &[], None, None).into()
-    })
-}
-
 /// A gradient rule of one argument: cotangent · derivative, which is made of the argument and not of the result. That is
 /// rounded, and near a limit little is left of its distance from it.
 macro_rules! times {
@@ -191,7 +184,7 @@ macro_rules! times {
             let d: fn(&Graph, Value) -> Result<Value, Error> = $derivative;
             let g = cx.graph;
             let product =
-                g.composed(op.name(), [cotangent(cx)?, cx.inputs[0]], |[c, x]| g.mul(c, d(g, x)?))?;
+                g.composed(op.name(), [cx.cotangent()?, cx.inputs[0]], |[c, x]| g.mul(c, d(g, x)?))?;
             Ok(vec![Some(product)])
         })
     };
@@ -203,7 +196,7 @@ macro_rules! both {
         Grad::Rule(|_, cx| {
             let l: fn(&Vjp<'_>, Value) -> Result<Value, Error> = $lhs;
             let r: fn(&Vjp<'_>, Value) -> Result<Value, Error> = $rhs;
-            let c = cotangent(cx)?;
+            let c = cx.cotangent()?;
             let lhs = if cx.needs[0] { Some(l(cx, c)?) } else { None };
             let rhs = if cx.needs[1] { Some(r(cx, c)?) } else { None };
             Ok(vec![lhs, rhs])
@@ -222,13 +215,13 @@ pointwise! {
     Neg "neg" [x] number in ANY;
     expression |e, x| e.unary(Unary::Neg, x);
     reference |x| -x[0];
-    vjp Grad::Rule(|_, cx| Ok(vec![Some(cx.graph.neg(cotangent(cx)?)?)]));
+    vjp Grad::Rule(|_, cx| Ok(vec![Some(cx.graph.neg(cx.cotangent()?)?)]));
 
     /// `out = |x|`. Gradient: `cotangent · sign x`, 0 at 0.
     Abs "abs" [x] number in ANY;
     expression |e, x| e.unary(Unary::Abs, x);
     reference |x| x[0].abs();
-    vjp Grad::Rule(|_, cx| Ok(vec![Some(cx.graph.mul(cotangent(cx)?, cx.graph.sign(cx.inputs[0])?)?)]));
+    vjp Grad::Rule(|_, cx| Ok(vec![Some(cx.graph.mul(cx.cotangent()?, cx.graph.sign(cx.inputs[0])?)?)]));
 
     /// `out = −1, 0 or 1`, the sign of `x`. Gradient: 0.
     Sign "sign" [x] number in ANY;

@@ -1,6 +1,6 @@
 //! Pointwise ops with attributes or mixed dtypes: affine, cast, where, comparisons, fill.
 
-use super::pointwise::{SHAPES, cotangent, kernels, map, samples};
+use super::pointwise::{SHAPES, kernels, map, samples};
 use crate::contract::{
     Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attribute_choices,
     attributes, op_attributes, rules,
@@ -48,7 +48,7 @@ impl Op for Affine {
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             Ok(vec![Some(cx.graph.affine(
-                cotangent(cx)?,
+                cx.cotangent()?,
                 attributes::<Self>(op).map_or(1.0, |a| a.mul),
                 0.0,
             )?)])
@@ -120,7 +120,7 @@ impl Op for Cast {
         }
         Grad::Rule(|_, cx| {
             let dtype = cx.graph.spec(cx.inputs[0]).dtype;
-            Ok(vec![if dtype.is_float() { Some(cx.graph.recast(cotangent(cx)?, dtype)?) } else { None }])
+            Ok(vec![if dtype.is_float() { Some(cx.graph.recast(cx.cotangent()?, dtype)?) } else { None }])
         })
     }
     fn mixing(&self) -> Mixing {
@@ -184,7 +184,7 @@ impl Op for Where {
     }
     fn vjp(&self) -> Grad {
         Grad::Rule(|_, cx| {
-            let c = cotangent(cx)?;
+            let c = cx.cotangent()?;
             let zero = cx.graph.fill(cx.graph.spec(c).dtype, cx.graph.shape(c), 0.0)?;
             let taken = cx.graph.select(cx.inputs[0], c, zero)?;
             Ok(vec![None, Some(taken), Some(cx.graph.select(cx.inputs[0], zero, c)?)])

@@ -10,7 +10,6 @@ use crate::contract::{
 use crate::kernel::cpu::gemm::{Beta, Gemm, MatMut, Rhs, workspace_len, workspace_up_to};
 use crate::kernel::cpu::isa::Real;
 use crate::kernel::cpu::{Call, Chunks, with_float};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::experts::route_map::RouteMap;
 use crate::ops::matmul::dense::{RowBlocks, matrix};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
@@ -92,7 +91,7 @@ impl Op for GroupedMatMul {
     }
     fn vjp(&self) -> Grad {
         Grad::Rule(|_, cx| {
-            let (x, w, gy) = (cx.inputs[0], cx.inputs[1], cotangent(cx)?);
+            let (x, w, gy) = (cx.inputs[0], cx.inputs[1], cx.cotangent()?);
             let rows = &cx.inputs[2..];
             let gx = if cx.needs[0] {
                 Some(cx.graph.op1(Self, &[gy, cx.graph.transpose(w)?, rows[0], rows[1]])?)
@@ -245,7 +244,7 @@ impl Op for GroupedMatMulGrad {
     }
     fn vjp(&self) -> Grad {
         Grad::Rule(|_, cx| {
-            let (x, gy, c, rows) = (cx.inputs[0], cx.inputs[1], cotangent(cx)?, &cx.inputs[2..]);
+            let (x, gy, c, rows) = (cx.inputs[0], cx.inputs[1], cx.cotangent()?, &cx.inputs[2..]);
             let product = |lhs, matrices| cx.graph.op1(GroupedMatMul, &[lhs, matrices, rows[0], rows[1]]);
             let of_x = if cx.needs[0] { Some(product(gy, cx.graph.transpose(c)?)?) } else { None };
             let of_gy = if cx.needs[1] { Some(product(x, c)?) } else { None };

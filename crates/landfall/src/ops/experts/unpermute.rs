@@ -15,7 +15,6 @@ use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, sum2};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, with_float};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::experts::route_map::RouteMap;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 
@@ -87,7 +86,7 @@ impl Op for Unpermute {
     }
     fn vjp(&self) -> Grad {
         Grad::Rule(|_, cx| {
-            let (map, source, gz) = (cx.inputs[1], cx.inputs[2], cotangent(cx)?);
+            let (map, source, gz) = (cx.inputs[1], cx.inputs[2], cx.cotangent()?);
             let Some(&w) = cx.inputs.get(3) else {
                 let gy = cx.graph.op1(Permute::default(), &[gz, map, source])?;
                 return Ok(vec![Some(gy), None, None]);

@@ -10,7 +10,6 @@ use crate::contract::{
 };
 use crate::error::Error;
 use crate::kernel::cpu::Call;
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{Axis, DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, with_dtype};
 
 op_list! { Gather }
@@ -76,7 +75,7 @@ impl Op for Gather {
             let g = cx.graph;
             let zeros = g.fill(g.spec(cx.inputs[0]).dtype, g.shape(cx.inputs[0]), 0.0)?;
             let scatter = ScatterAdd { axis, rows };
-            Ok(vec![Some(g.op1(scatter, &[zeros, cx.inputs[1], cotangent(cx)?])?), None])
+            Ok(vec![Some(g.op1(scatter, &[zeros, cx.inputs[1], cx.cotangent()?])?), None])
         })
     }
     fn mixing(&self) -> Mixing {

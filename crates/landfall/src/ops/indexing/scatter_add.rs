@@ -10,7 +10,6 @@ use crate::contract::{
 };
 use crate::error::Error;
 use crate::kernel::cpu::{Call, Chunks};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{
     Accumulate, Axis, DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Rule, Spec, with_dtype,
 };
@@ -85,7 +84,7 @@ impl Op for ScatterAdd {
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let Self { axis, rows } = attributes::<Self>(op).copied().unwrap_or_default();
-            let c = cotangent(cx)?;
+            let c = cx.cotangent()?;
             let source = match cx.needs[2] {
                 true => Some(cx.graph.op1(Gather { axis, rows }, &[c, cx.inputs[1]])?),
                 false => None,

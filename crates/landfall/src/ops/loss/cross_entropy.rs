@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, flat};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Chunks, View, with_float};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::softmax;
 use crate::ops::reduce::softmax::{Exponentials, exponentials, row, rows};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Keep, Math, Rule, Shape, Spec};
@@ -90,7 +89,7 @@ impl Op for CrossEntropy {
     }
     fn vjp(&self) -> Grad {
         Grad::Rule(|_, cx| {
-            let args = [cx.inputs[0], cx.inputs[1], cotangent(cx)?];
+            let args = [cx.inputs[0], cx.inputs[1], cx.cotangent()?];
             Ok(vec![Some(cx.graph.op1(CrossEntropyGrad, &args)?), None])
         })
     }

@@ -10,7 +10,6 @@ use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, flat, load, store};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Chunks, lanes, with_float};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{All, DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec};
 
 op_list! { Mae, MaeGrad, Mse, MseGrad }
@@ -67,7 +66,7 @@ fn mean(g: &Graph, term: Term, args: &[Value]) -> Result<Vec<Value>, Error> {
 
 /// Both gradients: to the target it is the one to the prediction with the two exchanged.
 fn vjp<G: Op + Default>(cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
-    let c = cotangent(cx)?;
+    let c = cx.cotangent()?;
     let side = |own: usize, other: usize| {
         let build = || cx.graph.op1(G::default(), &[cx.inputs[own], cx.inputs[other], c]);
         if cx.needs[own] { build().map(Some) } else { Ok(None) }

@@ -16,7 +16,6 @@ use crate::kernel::cpu::gemm::{
 use crate::kernel::cpu::isa::Real;
 use crate::kernel::cpu::pack::PackedB;
 use crate::kernel::cpu::{Call, Chunks, Split, View, ViewMut};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{
     DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Precision, Rule, Shape, Spec, with_dtype,
 };
@@ -427,7 +426,7 @@ impl Op for MatMul {
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let op = *attributes::<Self>(op).map_err(|rule| rule.of("matmul", &[], None, None))?;
-            let (g, wide) = (cx.graph, cotangent(cx)?);
+            let (g, wide) = (cx.graph, cx.cotangent()?);
             let (op, c) = (Self { wide: false, ..op }, g.cast(wide, g.spec(cx.inputs[0]).dtype)?);
             let mut all = vec![None; cx.inputs.len()];
             if cx.needs[0] {

@@ -6,7 +6,6 @@ use crate::contract::{
 };
 use crate::error::Error;
 use crate::kernel::cpu::{Call, ViewMut};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::movement::copies::copy_elements;
 use crate::ops::movement::copies::cuda::{COPIES, copies};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
@@ -60,7 +59,7 @@ impl Op for Concat {
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let axis = attributes::<Self>(op).map_err(|r| r.of("concat", &[], None, None))?.axis;
-            let (c, mut start) = (cotangent(cx)?, 0);
+            let (c, mut start) = (cx.cotangent()?, 0);
             let mut parts = Vec::with_capacity(cx.inputs.len());
             for (&x, &need) in cx.inputs.iter().zip(cx.needs) {
                 let len = cx.graph.shape(x).dims()[axis];

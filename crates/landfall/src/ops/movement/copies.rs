@@ -8,7 +8,6 @@ use crate::contract::{
     attributes, op_attributes, part_offsets, rules,
 };
 use crate::kernel::cpu::{Call, Row, RowMut, View, ViewMut, with_float};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, collapse, with_dtype};
 
 op_list! { Copy, Fold, Pack, Pad }
@@ -74,7 +73,7 @@ impl Op for Copy {
         Body::Primitive("movement")
     }
     fn vjp(&self) -> Grad {
-        Grad::Rule(|_, cx| Ok(vec![Some(cotangent(cx)?)]))
+        Grad::Rule(|_, cx| Ok(vec![Some(cx.cotangent()?)]))
     }
     fn mixing(&self) -> Mixing {
         Mixing::Movement
@@ -157,7 +156,7 @@ impl Op for Pad {
         Grad::Rule(|op, cx| {
             let op = attributes::<Self>(op).map_err(|r| r.of("pad", &[], None, None))?;
             let len = cx.graph.shape(cx.inputs[0]).dims()[op.axis];
-            Ok(vec![Some(cx.graph.slice(cotangent(cx)?, op.axis, op.before, len)?)])
+            Ok(vec![Some(cx.graph.slice(cx.cotangent()?, op.axis, op.before, len)?)])
         })
     }
     fn mixing(&self) -> Mixing {
@@ -256,7 +255,7 @@ impl Op for Pack {
     }
     fn vjp(&self) -> Grad {
         Grad::Rule(|_, cx| {
-            let c = cotangent(cx)?;
+            let c = cx.cotangent()?;
             let specs = cx.graph.specs(cx.inputs);
             let parts = part_offsets(specs.iter().copied(), ENTRY_ALIGNMENT).zip(&specs);
             parts
@@ -383,7 +382,7 @@ impl Op for Fold {
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let op = attributes::<Self>(op).map_err(|r| r.of("fold", &[], None, None))?;
-            Ok(vec![Some(cx.graph.unfold(cotangent(cx)?, op.size, op.step)?)])
+            Ok(vec![Some(cx.graph.unfold(cx.cotangent()?, op.size, op.step)?)])
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {

@@ -5,7 +5,6 @@ use crate::contract::{
     rules,
 };
 use crate::kernel::cpu::Call;
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::movement::copies as movement;
 use crate::values::{DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
 
@@ -61,7 +60,7 @@ impl Op for PadEdge {
         // Through the body the cotangent would be padded with zeros and added: a pass more than this.
         Grad::Rule(|op, cx| {
             let after = attributes::<Self>(op).map_err(|r| r.of("pad_edge", &[], None, None))?.after;
-            let (g, c) = (cx.graph, cotangent(cx)?);
+            let (g, c) = (cx.graph, cx.cotangent()?);
             let shape = g.shape(cx.inputs[0]);
             let (axis, kept) = (shape.rank() - 1, shape.last() - 1);
             let head = g.slice(c, axis, 0, kept)?;

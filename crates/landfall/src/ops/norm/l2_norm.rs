@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, rows, sum, sum2};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Row, with_float};
-use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Keep, Rule, Shape, Spec};
 
 op_list! { L2Norm, L2NormGrad }
@@ -114,7 +113,7 @@ impl Op for L2Norm {
         Grad::Rule(|op, cx| {
             let Self { eps, scaled } =
                 *attributes::<Self>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
-            let args: Vec<Value> = std::iter::once(cotangent(cx)?).chain(cx.inputs.iter().copied()).collect();
+            let args: Vec<Value> = std::iter::once(cx.cotangent()?).chain(cx.inputs.iter().copied()).collect();
             Ok(cx.graph.op(L2NormGrad { eps, scaled }, &args)?.into_iter().map(Some).collect())
         })
     }

@@ -78,7 +78,7 @@ pub(in crate::ops) const KEPT: &[usize] = &[1, 2];
 
 /// The gradient of a normalisation: its first output's cotangent through `op`, with the statistics.
 pub(in crate::ops) fn vjp(op: impl Op, cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
-    let c = crate::ops::elementwise::pointwise::cotangent(cx)?;
+    let c = cx.cotangent()?;
     let back = cx.graph.op(op, &[c, cx.inputs[0], cx.inputs[1], cx.outputs[1], cx.outputs[2]])?;
     Ok(back.into_iter().map(Some).collect())
 }

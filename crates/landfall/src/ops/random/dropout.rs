@@ -7,7 +7,7 @@ use crate::contract::{
 };
 use crate::kernel::cpu::{Call, isa, with_float};
 use crate::kernel::cuda::pointwise;
-use crate::ops::elementwise::pointwise::{SHAPES, cotangent};
+use crate::ops::elementwise::pointwise::SHAPES;
 use crate::ops::random::distributions::{AHEAD, Bernoulli, GRAIN, TILE, Words, sample_cursor};
 use crate::rng;
 use crate::values::{
@@ -75,7 +75,7 @@ impl Op for Dropout {
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let op = attributes::<Self>(op).map_err(|r| r.of("dropout", &[], None, None))?;
-            Ok(vec![Some(cx.graph.op1(*op, &[cotangent(cx)?, cx.inputs[1]])?), None])
+            Ok(vec![Some(cx.graph.op1(*op, &[cx.cotangent()?, cx.inputs[1]])?), None])
         })
     }
     fn mixing(&self) -> Mixing {

@@ -8,7 +8,7 @@ use crate::contract::{
 };
 use crate::kernel::cpu::pointwise::pieces;
 use crate::kernel::cpu::{Call, Chunks, View, with_float};
-use crate::ops::elementwise::pointwise::{SHAPES, cotangent, kernels, map, samples};
+use crate::ops::elementwise::pointwise::{SHAPES, kernels, map, samples};
 use crate::ops::elementwise::scalar::{Compare, Comparison};
 use crate::values::{Binary, DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -55,7 +55,7 @@ impl Op for GlobalNorm {
             let zero = g.fill(dtype, Shape::SCALAR, 0.0)?;
             let none = g.op1(Compare { comparison: Comparison::Equal }, &[norm, zero])?;
             // Of elements that are all 0 a quotient by their norm would have no slope.
-            let slope = g.div(cotangent(cx)?, g.masked_fill(norm, none, 1.0)?)?;
+            let slope = g.div(cx.cotangent()?, g.masked_fill(norm, none, 1.0)?)?;
             let product = g.mul(g.cast(x, dtype)?, slope)?;
             Ok(vec![Some(g.cast(product, g.spec(x).dtype)?)])
         })
