@@ -139,7 +139,10 @@ def test_indices(rows, dtype, device):
     compared((y,), (pairs.sum(2) @ wx,), (x,), (wx,))
     z = drawn(capacity, columns, dtype=dtype, device=device, seed=3)
     (wz,) = wide_of(z)
-    merged, plain = moe.moe_unpermute(z, row_id_map, p, map_type="index"), moe.moe_unpermute(z, row_id_map, map_type="index")
+    merged, plain = (
+        moe.moe_unpermute(z, row_id_map, p, map_type="index"),
+        moe.moe_unpermute(z, row_id_map, map_type="index"),
+    )
     reference = torch.einsum("nte,te->nt", pairs, wp).T @ wz
     near(merged, reference), near(plain, pairs.sum(2).T @ wz)
     compared((merged,), (reference,), (z, p), (wz, wp))
@@ -161,7 +164,9 @@ def test_padding(rows, device):
     mask, probs = routing(sizes, device)
     x, p = drawn(20, 4, dtype=torch.float32, device=device), probs.float().requires_grad_()
     counts = mask.sum(0)
-    y, carried, row_id_map, offsets, target = moe.moe_permute_and_pad_with_probs(x, p, mask, counts, 8, num_out_tokens=rows)
+    y, carried, row_id_map, offsets, target = moe.moe_permute_and_pad_with_probs(
+        x, p, mask, counts, 8, num_out_tokens=rows
+    )
     assert target.tolist() == [-(-c // 8) * 8 for c in counts.tolist()] and counts[1] == 0 and target[1] == 0
     before = np.cumsum([t - c for t, c in zip(target.tolist(), counts.tolist())])
     assert offsets.tolist() == [0, *before[:-1]]
@@ -184,7 +189,10 @@ def test_padding(rows, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_chunks(dtype, device):
-    sizes, order = torch.tensor([3, 0, 5, 2], device=device), torch.tensor([2, 3, 0, 1], dtype=torch.int32, device=device)
+    sizes, order = (
+        torch.tensor([3, 0, 5, 2], device=device),
+        torch.tensor([2, 3, 0, 1], dtype=torch.int32, device=device),
+    )
     x, p = drawn(12, 6, dtype=dtype, device=device), drawn(12, dtype=torch.float32, device=device, seed=1)
     index = torch.tensor([3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 10, 11])
     wx, wp = wide_of(x, p)
@@ -201,8 +209,15 @@ def test_chunks(dtype, device):
 def test_a_layer_by_landfall_s_names(dtype, device):
     """Top 2 of ties, products by expert: values and gradients beside a loop over the experts."""
     tokens, count, columns, rows = 20, 6, 8, 33
-    p = torch.from_numpy(np.random.default_rng(0).choice([0.125, 0.25, 0.5], (tokens, count))).to(device, dtype).requires_grad_()
-    x, w = drawn(tokens, columns, dtype=dtype, device=device), drawn(count, columns, 3, dtype=dtype, device=device, seed=1)
+    p = (
+        torch.from_numpy(np.random.default_rng(0).choice([0.125, 0.25, 0.5], (tokens, count)))
+        .to(device, dtype)
+        .requires_grad_()
+    )
+    x, w = (
+        drawn(tokens, columns, dtype=dtype, device=device),
+        drawn(count, columns, 3, dtype=dtype, device=device, seed=1),
+    )
     routed, weights = experts.top_k(p, 2)
     map, source, counts, offsets = experts.route_map(routed, 2, rows)
     y = experts.grouped_matmul(experts.permute(x, map, source), w, counts, offsets)
@@ -302,7 +317,7 @@ def test_gradients_are_those_of_differences():
     assert check(lambda y, w: experts.grouped_matmul(y, w, counts, offsets), (y, drawn(5, 3, 2, seed=5)))
     distinct = torch.rand(6, 5, dtype=torch.float64).softmax(1).requires_grad_()
     for renormalise in (True, False):
-        assert check(lambda p: experts.top_k(p, 2, renormalise)[1], (distinct,))
+        assert check(lambda p, r=renormalise: experts.top_k(p, 2, r)[1], (distinct,))
     # Moving rows is linear, and has gradients of gradients.
     second = torch.autograd.gradgradcheck
     assert second(lambda x: experts.permute(x, map, source) ** 3, (x,))
@@ -453,7 +468,10 @@ def test_wrong_calls_are_named():
         moe.moe_permute(x[None], mask, 24)
     with pytest.raises(lf.ShapeError, match="permute.*12"):
         moe.moe_permute(x[:11], mask, 24)
-    with pytest.raises(lf.AttributeValueError, match='map_type is "sparse"; it must be "mask" or "index"'.replace('"sparse"', "'sparse'")):
+    with pytest.raises(
+        lf.AttributeValueError,
+        match='map_type is "sparse"; it must be "mask" or "index"'.replace('"sparse"', "'sparse'"),
+    ):
         moe.moe_permute(x, mask, 24, map_type="sparse")
     with pytest.raises(lf.AttributeValueError, match="num_out_tokens is -1; it must be at least 0, or None"):
         moe.moe_permute(x, mask, -1)
@@ -538,7 +556,11 @@ def test_a_captured_graph_of_torch_routes_other_tokens(kind):
 @needs_gpu
 def test_another_stream_and_destinations_there():
     mask, probs = routing((4096, 32, 64, 4, 0), "cuda")
-    x, rows, stream = torch.zeros(4096, 64, device="cuda"), torch.empty(4096 * 4, 64, device="cuda"), torch.cuda.Stream()
+    x, rows, stream = (
+        torch.zeros(4096, 64, device="cuda"),
+        torch.empty(4096 * 4, 64, device="cuda"),
+        torch.cuda.Stream(),
+    )
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for i in range(20):

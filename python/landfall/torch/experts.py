@@ -98,9 +98,7 @@ class _Op:
         for like, sizes in self._results:
             shape = [_size(size, known) for size in sizes]
             arg = tensors.get(like)
-            made.append(
-                args[0].new_empty(shape, dtype=getattr(torch, like)) if arg is None else arg.new_empty(shape)
-            )
+            made.append(args[0].new_empty(shape, dtype=getattr(torch, like)) if arg is None else arg.new_empty(shape))
         return made[0] if len(made) == 1 else tuple(made)
 
     def _write(self, *args: Any) -> None:
@@ -143,7 +141,10 @@ def _size(text: str, known: dict[str, Any]) -> Any:
 _top_k = _Op("top_k", "p[T,E]", "bool[T,E] p[T,E]", "SymInt k, bool renormalise")
 _top_k_grad = _Op("top_k_grad", "p[T,E] routed[T,E] gw[T,E]", "p[T,E]", "bool renormalise")
 _route_map = _Op(
-    "route_map", "routed[T,E]", "int32[T,2*most+1] int32[rows] int32[E] int32[E+1]", "SymInt most, SymInt rows, SymInt align"
+    "route_map",
+    "routed[T,E]",
+    "int32[T,2*most+1] int32[rows] int32[E] int32[E+1]",
+    "SymInt most, SymInt rows, SymInt align",
 )
 _permute = _Op("permute", "x[T,H] map[T,M] source[N]", "x[N,H]")
 _permute_probs = _Op(
@@ -251,7 +252,12 @@ def chunk_map(sizes: torch.Tensor, order: torch.Tensor, rows: int, *, out: Any =
 
 
 def sort_chunks(
-    x: torch.Tensor, map: torch.Tensor, probabilities: torch.Tensor | None = None, inverse: bool = False, *, out: Any = None
+    x: torch.Tensor,
+    map: torch.Tensor,
+    probabilities: torch.Tensor | None = None,
+    inverse: bool = False,
+    *,
+    out: Any = None,
 ) -> Any:
     """Rows `[N, H]`, and with them their `probabilities [N]`, where a map of `chunk_map` sends them, or with `inverse` back."""
     if probabilities is None:
@@ -260,7 +266,12 @@ def sort_chunks(
 
 
 def sort_chunks_by_index(
-    x: torch.Tensor, sizes: torch.Tensor, order: torch.Tensor, probabilities: torch.Tensor | None = None, *, out: Any = None
+    x: torch.Tensor,
+    sizes: torch.Tensor,
+    order: torch.Tensor,
+    probabilities: torch.Tensor | None = None,
+    *,
+    out: Any = None,
 ) -> Any:
     """Chunks of rows in another order, as `sort_chunks` after `chunk_map`."""
     return sort_chunks(x, chunk_map(sizes, order, x.shape[0]), probabilities, out=out)

@@ -88,7 +88,9 @@ def _capacity(name: str, given: int | None, otherwise: Any) -> Any:
     return given
 
 
-def _map(name: str, inp: torch.Tensor, routing_map: torch.Tensor, rows: int | None, most: int | None) -> tuple[Any, Any]:
+def _map(
+    name: str, inp: torch.Tensor, routing_map: torch.Tensor, rows: int | None, most: int | None
+) -> tuple[Any, Any]:
     """The `row_id_map` of a mask, and its rows."""
     _two_axes(name, "inp", inp, "[tokens, columns]")
     _two_axes(name, "routing_map", routing_map, "[tokens, experts]")
