@@ -1,8 +1,9 @@
 """Times a permutation of a mixture of experts in JAX: experts of tokens in; rows of tokens, merged rows and all gradients out.
 
-    python routing.py [--tokens 32768] [--columns 7168] [--record TABLE.csv]
+    python routing.py [--tokens 32768] [--columns 7168] [--transformer-engine FOLDER] [--record TABLE.csv]
 
-Landfall's ops beside JAX's own gathers and scatters, in one process, in turn; medians. Needs a GPU. A copy of the rows is timed beside: Landfall moves
+Landfall's ops beside JAX's own gathers and scatters and, of a folder with its Python files (see peers/transformer_engine.py), TransformerEngine's
+functions in JAX's own ops: in one process, in turn; medians. Needs a GPU. A copy of the rows is timed beside: Landfall moves
 them four times (rows out, rows in, their gradient out, theirs in) and reads them once more for the weights' gradient.
 """
 
@@ -10,6 +11,7 @@ import argparse
 import csv
 import pathlib
 import statistics
+import sys
 import time
 
 import jax
@@ -18,6 +20,9 @@ import numpy as np
 from reference import gathered, gathered_plainly, merged, merged_plainly, order_of
 
 import landfall.jax as lj
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "peers"))
+import transformer_engine  # noqa: E402
 
 
 def landfall(x, y, weights, chosen, experts, gy, gz):
@@ -47,6 +52,22 @@ def plain(*ways):
     return run
 
 
+def of_transformer_engine(folder):
+    te = transformer_engine.jax(folder)
+
+    def run(x, y, weights, chosen, experts, gy, gz):
+        tokens, k = chosen.shape
+
+        def forward(x, y, weights):
+            rows, state, _ = te.pure_jax_token_dispatch(x, chosen, experts, k)
+            return rows, te.pure_jax_token_combine(y, state, weights, k, tokens, 1).reshape(tokens, -1)
+
+        results, back = jax.vjp(forward, x, y, weights)
+        return *results, *back((gy, gz))
+
+    return run
+
+
 WAYS = {
     "landfall": landfall,
     "jax, gathers": plain(gathered, merged),
@@ -68,8 +89,12 @@ def main():
     parser.add_argument("--tokens", type=int, default=32768)
     parser.add_argument("--columns", type=int, default=7168)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--transformer-engine", type=pathlib.Path)
     parser.add_argument("--record", type=pathlib.Path)
     options = parser.parse_args()
+    ways = dict(WAYS)
+    if options.transformer_engine:
+        ways["transformer-engine, jax"] = of_transformer_engine(options.transformer_engine)
     rows = []
     for experts, k in [(64, 2), (64, 8), (256, 2), (256, 8)]:
         random = np.random.default_rng(0)
@@ -80,8 +105,8 @@ def main():
         y, gy = (jax.random.normal(key, wide, jnp.bfloat16) for key in keys[2:4])
         weights = jax.random.uniform(keys[4], chosen.shape, jnp.float32)
         given = (x, y, weights, chosen, experts, gy, gz)
-        ways = {name: jax.jit(way, static_argnums=4) for name, way in WAYS.items()}
-        found = {name: way(*given) for name, way in ways.items()}
+        jitted = {name: jax.jit(way, static_argnums=4) for name, way in ways.items()}
+        found = {name: way(*given) for name, way in jitted.items()}
         for name, results in found.items():
             for ours, theirs in zip(found["jax, gathers"], results):
                 scale = float(jnp.abs(ours.astype(jnp.float32)).max())
@@ -89,9 +114,9 @@ def main():
                 assert worst < 2e-2, (name, worst)
         del found
         copy = jax.jit(lambda a: a + 1)
-        times = {name: [] for name in [*ways, "copy"]}
+        times = {name: [] for name in [*jitted, "copy"]}
         for _ in range(options.rounds):
-            for name, way in ways.items():
+            for name, way in jitted.items():
                 times[name].append(seconds(way, *given))
             times["copy"].append(seconds(copy, y))
         for name, each in times.items():

@@ -35,6 +35,15 @@ fn numpy(py: Python<'_>) -> PyResult<&Numpy> {
 
 /// The array that an object is, without a copy; `None` if it is no array.
 pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+    imported(object, true)
+}
+
+/// An array that a call writes to, and whether the call waits for checks of indices where the array is of another library.
+pub(crate) fn destination(object: &Bound<'_, PyAny>, what: &str, waits: bool) -> PyResult<Imported> {
+    imported(object, waits)?.ok_or_else(|| no_array(object, what))
+}
+
+fn imported(object: &Bound<'_, PyAny>, waits: bool) -> PyResult<Option<Imported>> {
     let py = object.py();
     if let Ok(tensor) = object.cast::<Tensor>() {
         return Ok(Some(Imported { view: tensor.get().view(py)?, stream: None }));
@@ -52,7 +61,7 @@ pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     if object.is_instance(numpy.scalar.bind(py))? {
         return Ok(None);
     }
-    let imported = match from_exchange_api(object)? {
+    let imported = match from_exchange_api(object, waits)? {
         Some(imported) => imported,
         None if object.hasattr(pyo3::intern!(py, "__dlpack__"))? => {
             return Ok(Some(Imported { view: from_protocol(object)?, stream: None }));

@@ -1,6 +1,7 @@
-"""Every block of Python in the documents runs, in the order of its page, on small data."""
+"""Every block of Python in the documents, and of a notebook, runs, in the order of its page, on small data."""
 
 import itertools
+import json
 import pathlib
 import re
 
@@ -45,6 +46,29 @@ def test_attention_of_the_page_is_that_of_pytorch():
     y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     expected = y.transpose(1, 2).reshape(2, 10, 32).numpy()
     assert np.allclose(names["first"], expected, atol=1e-5) and np.allclose(names["second"], expected, atol=1e-5)
+
+
+def test_coming_from_transformer_engine():
+    torch = pytest.importorskip("torch")
+    names = {}
+    for block in blocks("coming-from-transformerengine.md"):
+        run(block, "coming-from-transformerengine.md", names)
+    x, probs, mask = (names[name].detach() for name in ("x", "probs", "routing_map"))
+    torch.testing.assert_close(names["y"].detach(), x * (probs * mask).sum(1, keepdim=True))
+    assert names["router"].grad.abs().max() > 0 and names["z"].shape == x.shape
+    assert "bytes 0..16384 and 0..16384" in names["refused"]
+
+
+def test_the_notebook_of_jax():
+    pytest.importorskip("jax")
+    names = {}
+    for cell in json.loads((DOCS / "moe_in_jax.ipynb").read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["execution_count"]
+            run("".join(cell["source"]), "moe_in_jax.ipynb", names)
+    assert max(names["same"]) < 1e-5
+    assert "bytes 0..128 and 0..128" in names["refused"]
+    assert np.mean(names["losses"][-80:]) < names["single"] / 4
 
 
 def test_the_library(tmp_path, monkeypatch):

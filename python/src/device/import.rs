@@ -99,7 +99,7 @@ pub(crate) fn from_capsule(capsule: &Bound<'_, PyCapsule>) -> PyResult<View> {
     } else {
         return Err(Class::Exchange.error(py, format!("{} is no DLPack capsule", capsule.repr()?)));
     };
-    wrap(py, lent, None)
+    wrap(py, lent, None, true)
 }
 
 fn rename(capsule: &Bound<'_, PyCapsule>, name: &'static std::ffi::CStr) -> PyResult<()> {
@@ -137,8 +137,9 @@ fn exchange_api(class: &Bound<'_, PyType>) -> PyResult<Option<&'static ExchangeA
     Ok(api)
 }
 
-/// The tensor of an object whose class offers the C exchange API; `None` for another.
-pub(crate) fn from_exchange_api(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+/// The tensor of an object whose class offers the C exchange API; `None` for another. A call that writes to one that does not
+/// wait leaves faults of indices to `synchronize`.
+pub(crate) fn from_exchange_api(object: &Bound<'_, PyAny>, waits: bool) -> PyResult<Option<Imported>> {
     let py = object.py();
     let Some(api) = exchange_api(&object.get_type())? else { return Ok(None) };
     let (Some(managed_from_object), Some(current_work_stream)) =
@@ -162,10 +163,10 @@ pub(crate) fn from_exchange_api(object: &Bound<'_, PyAny>) -> PyResult<Option<Im
         // SAFETY: the library works on this stream of the GPU's primary context, and keeps it.
         stream = Some(unsafe { ForeignStream::new(handle as u64) });
     }
-    Ok(Some(Imported { view: wrap(py, lent, stream)?, stream }))
+    Ok(Some(Imported { view: wrap(py, lent, stream, waits)?, stream }))
 }
 
-fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<View> {
+fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>, waits: bool) -> PyResult<View> {
     if let Lent::Versioned(managed) = &lent {
         // SAFETY: the struct is alive; everything up to its flags has its place in every version.
         let version = unsafe { managed.as_ref().version };
@@ -242,6 +243,9 @@ fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<V
     let mut foreign = unsafe { Foreign::new(device, address, bytes, lent) };
     if read_only {
         foreign = foreign.read_only();
+    }
+    if !waits {
+        foreign = foreign.unwaited();
     }
     let Some(on) = stream else { return engine.wrap(foreign, dtype, layout).raised(py) };
     let foreign = foreign.on_stream(on);

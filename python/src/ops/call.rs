@@ -19,11 +19,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::sync::Arc;
 
-/// A call as Python makes it.
+/// A call as Python makes it. It waits for checks of indices where it writes to arrays of other libraries, or leaves what they
+/// find to `synchronize`.
 pub(super) fn from_python<'py>(
     entry: &Entry,
     args: &Bound<'py, PyTuple>,
     keywords: Option<&Bound<'py, PyDict>>,
+    waits: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = args.py();
     let args: Vec<Bound<'py, PyAny>> = args.iter().collect();
@@ -49,7 +51,7 @@ pub(super) fn from_python<'py>(
     }
     let args: Vec<&Bound<'py, PyAny>> = args.iter().collect();
     placed(entry, py, &args)?;
-    issue(entry, py, &args, out.as_ref(), &attributes)
+    issue(entry, py, &args, out.as_ref(), &attributes, waits)
 }
 
 /// Refuses attributes by position, and a list in the place of several arrays: says how they are given.
@@ -101,7 +103,7 @@ pub(crate) fn call<'py>(
     out: Option<&Bound<'py, PyAny>>,
     attributes: &[(&'static str, AttributeValue)],
 ) -> PyResult<Bound<'py, PyAny>> {
-    issue(entry(py, name)?, py, args, out, attributes)
+    issue(entry(py, name)?, py, args, out, attributes, true)
 }
 
 /// A copy in memory of its own, row-major.
@@ -163,6 +165,7 @@ fn issue<'py>(
     args: &[&Bound<'py, PyAny>],
     out: Option<&Bound<'py, PyAny>>,
     attributes: &[(&'static str, AttributeValue)],
+    waits: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     // An argument that the call does not have can be given as None.
     let args: Vec<_> = args.iter().copied().filter(|arg| !arg.is_none()).collect();
@@ -177,7 +180,7 @@ fn issue<'py>(
         Some(targets) => targets
             .iter()
             .enumerate()
-            .map(|(j, target)| operand::required(target, &format!("{}: out {j}", entry.name())))
+            .map(|(j, target)| operand::destination(target, &format!("{}: out {j}", entry.name()), waits))
             .collect::<PyResult<Vec<_>>>()?,
     };
     let arrays = || {

@@ -29,7 +29,17 @@ impl OpFunction {
         args: &Bound<'py, PyTuple>,
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        call::from_python(self.entry, args, keywords)
+        call::from_python(self.entry, args, keywords, true)
+    }
+
+    // The same, which waits for no check of indices: what a GPU finds is reported by `landfall.synchronize`.
+    #[pyo3(signature = (*args, **keywords))]
+    fn _unwaited<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        call::from_python(self.entry, args, keywords, false)
     }
 
     #[getter]

@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from . import graph
-from ._landfall import Tensor
-from .errors import ArgumentError
-from .functions import Function
+from .. import graph
+from .._landfall import Tensor
+from ..errors import ArgumentError
+from ..functions import Function
 
 __all__ = ["op", "state_dict"]
 
