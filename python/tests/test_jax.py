@@ -237,6 +237,20 @@ def test_an_index_out_of_range_is_reported_by_synchronize_on_a_gpu(calls):
     _landfall.synchronize("cuda")
 
 
+@pytest.mark.skipif(jax.default_backend() != "gpu", reason="JAX has no GPU here")
+def test_more_than_2_to_the_31_elements_on_a_gpu():
+    tokens, columns = 300_007, 7_168
+    assert tokens * columns > 2**31
+    x = jax.random.normal(jax.random.key(0), (tokens, columns), "bfloat16")
+    routed = jax.nn.one_hot(jax.random.randint(jax.random.key(1), tokens, 0, 8), 8, dtype="uint8")
+    map, source, _, _ = lj.route_map(routed, most=1, rows=tokens)
+    rows = lj.permute(x, map, source)
+    assert bool((rows == x[source]).all())
+    # A sum of one row, forward, and its gradient.
+    z, back = jax.vjp(lambda y: lj.unpermute(y, map, source), rows)
+    assert bool((z == x).all()) and bool((back(z)[0] == rows).all())
+
+
 def test_a_result_over_an_argument_is_an_error_with_both_ranges():
     """What a compiler did that gave a permutation's input and output one buffer: refused by the call, not computed."""
     map, source, _, _ = lj.route_map(np.eye(4, dtype=bool)[::-1], most=1, rows=4)
