@@ -9,7 +9,8 @@
 Each is an op of `torch.library` that works in torch's memory, on its current stream: it goes through autograd, `torch.compile` with
 sizes that vary, and CUDA graphs. With `out` the results land in given tensors, as `out` of torch's own functions: without a gradient.
 A destination that lies over an argument is an `AliasError` that names both ranges of bytes. No call waits for the GPU: a number of a map that
-is out of range is left out, and `landfall.synchronize("cuda")` reports it; on the CPU the call raises `IndexOutOfRangeError`.
+is out of range is left out, and `landfall.synchronize("cuda")` reports it; on the CPU the call raises `IndexOutOfRangeError`. Sizes, dtypes and
+attributes that do not fit are a `ShapeError`, a `DTypeError` or an `AttributeValueError` that names the op, the shapes and the rule.
 """
 
 from __future__ import annotations

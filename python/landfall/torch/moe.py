@@ -8,7 +8,8 @@ expert down, their experts, and how many they are; behind them, row-major, which
 about what was dropped, and flows between the functions of this module, whatever `map_type` it is of.
 
 Gradients are exact: rows beyond `num_out_tokens` are dropped in both directions, and a gradient of a row that is padding is 0. Sums run in
-float32 (float64 of float64), and two calls give the same bytes. `docs/coming-from-transformerengine.md` says what differs.
+float32 (float64 of float64), and two calls give the same bytes. Errors, destinations and index checks are those of `landfall.torch.experts`;
+`docs/coming-from-transformerengine.md` says what differs from TransformerEngine.
 """
 
 from __future__ import annotations
@@ -47,17 +48,29 @@ def _behind(rows: Any, width: Any) -> Any:
     return (rows + width - 1) // width
 
 
-def _mask_map(routing_map: torch.Tensor, rows: Any, most: int | None, align: int) -> torch.Tensor:
-    """The `row_id_map` of a mask."""
-    tokens, count = routing_map.shape
-    most = count if most is None else most
+def _whole(routing_map: torch.Tensor, rows: Any, most: Any, align: Any) -> torch.Tensor:
+    """The `row_id_map` of a mask, not written yet."""
     width = 2 * most + 1
-    whole = routing_map.new_empty((tokens + _behind(rows, width), width), dtype=torch.int32)
-    # What no row reaches is of no pair either.
+    return routing_map.new_empty((routing_map.shape[0] + _behind(rows, width), width), dtype=torch.int32)
+
+
+def _written(routing_map: torch.Tensor, rows: int, most: int, align: int) -> torch.Tensor:
+    whole = _whole(routing_map, rows, most, align)
+    tokens, count = routing_map.shape
+    # Cells behind the last row are of no pair either.
     whole[tokens:].fill_(-1)
     counts, offsets = (routing_map.new_empty((size,), dtype=torch.int32) for size in (count, count + 1))
     experts.route_map(routing_map, most, rows, align, out=(*_parts(whole, tokens, rows), counts, offsets))
     return whole
+
+
+_mask_map = torch.library.custom_op(
+    "landfall::row_id_map",
+    _written,
+    mutates_args=(),
+    schema="(Tensor routing_map, SymInt rows, SymInt most, SymInt align) -> Tensor",
+)
+_mask_map.register_fake(_whole)
 
 
 def _index_map(index: torch.Tensor, rows: Any) -> torch.Tensor:
@@ -80,6 +93,10 @@ def _index_map(index: torch.Tensor, rows: Any) -> torch.Tensor:
     return torch.cat([cells, source.view(-1, width)]).to(torch.int32)
 
 
+def _widest(routing_map: torch.Tensor, most: int | None) -> Any:
+    return routing_map.shape[1] if most is None else most
+
+
 def _capacity(name: str, given: int | None, otherwise: Any) -> Any:
     if given is None:
         return otherwise()
@@ -96,7 +113,7 @@ def _map(
     _two_axes(name, "routing_map", routing_map, "[tokens, experts]")
     # Without a number the mask is read, for which the host waits.
     rows = _capacity(name, rows, lambda: int(routing_map.count_nonzero()))
-    return _mask_map(routing_map, rows, most, 1), rows
+    return _mask_map(routing_map, rows, _widest(routing_map, most), 1), rows
 
 
 def moe_permute(
@@ -180,7 +197,7 @@ def moe_permute_and_pad_with_probs(
     rows = _capacity(name, num_out_tokens, lambda: int(target.sum()))
     target = target.to(inp.device)
     padding = target - counts.to(inp.device)
-    row_id_map = _mask_map(routing_map, rows, most, align_size)
+    row_id_map = _mask_map(routing_map, rows, _widest(routing_map, most), align_size)
     parts = _parts(row_id_map, routing_map.shape[0], rows)
     permuted = experts.permute(inp, *parts, probs, drop_zero=True, out=out)
     return (*permuted, row_id_map, padding.cumsum(0) - padding, target)
