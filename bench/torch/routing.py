@@ -12,6 +12,7 @@ sums. Masks and dense weights are made within the time.
 
 import argparse
 import csv
+import functools
 import pathlib
 import statistics
 import sys
@@ -89,15 +90,15 @@ def compared(name, found, wanted):
             raise SystemExit(f"{name}: results differ by {worst:.2e} of the largest")
 
 
-def captured(run):
-    """A CUDA graph of a call, made outside of it before, as torch asks."""
+def captured(run, pool):
+    """A CUDA graph of a call, made outside of it before, as torch asks. Graphs of one pool share memory: they run in turn."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         run()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, pool=pool):
         run()
     return graph
 
@@ -137,6 +138,8 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and not options.check:
         parser.error("torch sees no GPU; --check compares results on the CPU")
+    if device == "cpu" and options.transformer_engine:
+        parser.error("torch sees no GPU, which TransformerEngine's kernels need; parity.py compares with them on the CPU")
     rows = []
     for experts, k in [(64, 2), (64, 8), (256, 2), (256, 8)]:
         given, cotangents = arguments(options.tokens, options.columns, experts, k, torch.bfloat16, device)
@@ -157,11 +160,11 @@ def main():
         if options.check:
             print(f"{experts} experts, top {k}: {', '.join(ways)} agree", flush=True)
             continue
-        calls = {}
+        calls, pool = {}, torch.cuda.graph_pool_handle()
         for name, way in ways.items():
-            run = lambda way=way: step(way, given, cotangents)  # noqa: E731
+            run = functools.partial(step, way, given, cotangents)
             calls[name, "calls"] = run
-            calls[name, "graph"] = captured(run).replay
+            calls[name, "graph"] = captured(run, pool).replay
         calls["copy", "calls"] = lambda: given[1].detach() + 1  # noqa: B023
         times = {key: [] for key in calls}
         for _ in range(options.rounds):

@@ -61,7 +61,7 @@ class _Op:
         into = [f"Tensor(a{j}!) {out}" for j, out in enumerate(outs)]
         self._into = torch.library.custom_op(
             f"landfall::{name}_out",
-            self._write,
+            self.write,
             mutates_args=outs,
             schema=f"({', '.join(given + into)}) -> ()",
         )
@@ -102,7 +102,8 @@ class _Op:
             made.append(args[0].new_empty(shape, dtype=getattr(torch, like)) if arg is None else arg.new_empty(shape))
         return made[0] if len(made) == 1 else tuple(made)
 
-    def _write(self, *args: Any) -> None:
+    def write(self, *args: Any) -> None:
+        """The call: arguments, attributes, and the tensors that the results are written to."""
         count = len(self._args)
         behind = count + len(self._attributes)
         keywords = dict(zip((key for _, key in self._attributes), args[count:behind]))
@@ -111,7 +112,7 @@ class _Op:
 
     def _make(self, *args: Any) -> Any:
         made = self._empty(*args)
-        self._write(*args, *(made if isinstance(made, tuple) else (made,)))
+        self.write(*args, *(made if isinstance(made, tuple) else (made,)))
         return made
 
     def __call__(self, *args: Any, out: Any = None) -> Any:

@@ -60,7 +60,8 @@ def _written(routing_map: torch.Tensor, rows: int, most: int, align: int) -> tor
     # Cells behind the last row are of no pair either.
     whole[tokens:].fill_(-1)
     counts, offsets = (routing_map.new_empty((size,), dtype=torch.int32) for size in (count, count + 1))
-    experts.route_map(routing_map, most, rows, align, out=(*_parts(whole, tokens, rows), counts, offsets))
+    # Within an op: another one would cost its dispatch again.
+    experts._route_map.write(routing_map, most, rows, align, *_parts(whole, tokens, rows), counts, offsets)
     return whole
 
 
