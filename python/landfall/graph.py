@@ -58,9 +58,17 @@ def _described(name: str, given: Any) -> tuple[Any, tuple[int, ...], str | None]
 _NUMBERS = {bool: "bool", int: "int64", float: "float32"}
 
 
+def _number(given: Any) -> bool | int | float | None:
+    """A number of Python or numpy as one of Python; nothing of anything else."""
+    if getattr(given, "shape", None) == () and hasattr(given, "item") and not hasattr(given, "__dlpack__"):
+        given = given.item()
+    return given if type(given) in _NUMBERS else None
+
+
 def _argument(name: str, given: Any) -> tuple[Any, tuple[int, ...], str | None]:
     """Dtype, shape and device of an argument of a call: as `_described`, or a number, which has no axes and no device."""
-    return (_NUMBERS[type(given)], (), None) if type(given) in _NUMBERS else _described(name, given)
+    number = _number(given)
+    return _described(name, given) if number is None else (_NUMBERS[type(number)], (), None)
 
 
 def _free(start: str, count: int, taken: Container[str]) -> list[str]:
@@ -157,19 +165,21 @@ class Program:
         missing = [name for name in self._names if name not in given]
         if missing and given:
             raise ArgumentError(f"the argument {missing[0]} is missing")
-        inputs = self.inputs if any(type(array) in _NUMBERS for array in given.values()) else {}
-        given = {name: self._number(name, array, *inputs[name]) if name in inputs else array for name, array in given.items()}
-        return self._program.call(given, out)
+        numbers = {name: number for name, array in given.items() if (number := _number(array)) is not None}
+        return self._program.call({**given, **self._arrays(numbers)} if numbers else given, out)
 
-    def _number(self, name: str, given: Any, dtype: str, shape: tuple[int, ...]) -> Any:
-        """A number as the array of an argument without axes; an array as it is."""
-        if type(given) not in _NUMBERS:
-            return given
-        if shape != ():
-            raise ShapeError(f"{name} is the number {given!r}; the program takes an array of the shape {shape} there")
-        if isinstance(given, float) and "float" not in dtype:
-            raise DTypeError(f"{name} is {given!r}; the program takes {dtype} there: compile it for an argument of a float dtype")
-        return tensor(given, dtype=dtype, device=self.device)
+    def _arrays(self, numbers: dict[str, bool | int | float]) -> dict[str, Tensor]:
+        """Numbers as the arrays of arguments without axes."""
+        inputs = self.inputs
+        for name, number in numbers.items():
+            dtype, shape = inputs[name]
+            if shape != ():
+                raise ShapeError(f"{name} is the number {number!r}; the program takes an array of the shape {shape} there")
+            if isinstance(number, float) and "float" not in dtype:
+                raise DTypeError(
+                    f"{name} is {number!r}; the program takes {dtype} there: compile it for an argument of a float dtype"
+                )
+        return {name: tensor(number, dtype=inputs[name][0], device=self.device) for name, number in numbers.items()}
 
     def _given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name."""
