@@ -106,7 +106,7 @@ fn refusals_name_the_method() {
     let index = g.input("index", DType::I64, [3, 1]);
     starts(g.gather(x, 1, index), "gather(f32[2, 6], i64[3, 1]): arg 1 is [3, 1]; it must be [2, 1]");
     let other = graph();
-    starts(g.slice(other.input("y", DType::F32, [9]), 0, 0, 1), "slice(f32[]): arg 0 is value 0 of graph");
+    starts(g.slice(other.input("y", DType::F32, [9]), 0, 0, 1), "slice(): arg 0 is value 0 of graph");
 }
 
 /// The numbers of elements agree, so it is the sizes that a person is told of.
