@@ -111,8 +111,7 @@ fn what_was_not_asked_for_says_how_to_ask() -> Result<(), Error> {
     trainer.step()?;
     let average =
         trainer.predictor(&data()?, 8, Weights::Average, |cx, batch| layer.forward(cx, batch.get("x")?));
-    let advice =
-        "(): needs an average of the weights, which is kept if the option average asks for one";
+    let advice = "(): needs an average of the weights, which is kept if the option average asks for one";
     assert!(refused(average).contains(advice));
     assert!(refused(trainer.parameter("layer.weight", Weights::Average)).contains(advice));
     assert_eq!(
