@@ -175,6 +175,9 @@ const TOPICS: &[(&str, &[Name])] = &[
         "Shapes",
         names! {
             "reshape", VIEW, "reshape, view", "reshape", "reshape";
+            "unsqueeze", VIEW, "unsqueeze", "unsqueeze", "unsqueeze";
+            "squeeze", VIEW, "squeeze", "squeeze", "squeeze";
+            "chunk", VIEW, "chunk", "chunk", "chunk";
             "permute", VIEW, "permute", "permute", "permute";
             "transpose", VIEW, "mT, transpose(-1, -2)", "t", "transpose";
             "slice", VIEW, "narrow, x[:, 2:5]", "narrow, i", "narrow, slice";
@@ -183,6 +186,7 @@ const TOPICS: &[(&str, &[Name])] = &[
             "unfold", VIEW, "unfold", "unfold", "none";
             "detach", VIEW, "detach", "detach", "detach";
             "concat", "concat", "cat", "Tensor::cat", "Tensor::cat";
+            "stack", "concat", "stack", "Tensor::stack", "Tensor::stack";
             "copy", "copy", "contiguous, clone", "contiguous, copy", "none";
             "flip", SEVERAL, "flip", "flip", "flip";
             "roll", SEVERAL, "roll", "roll", "roll";
@@ -301,6 +305,22 @@ const PROGRAMS: &[[&str; 4]] = &[
     ["nn.Module, nn.Parameter", "Module, VarBuilder", "Module, Param", "nn::Parameters, ParameterId"],
     ["nn.Linear", "candle_nn::Linear", "nn::Linear", "nn::Linear"],
     [
+        "nn.Linear(bias=False)",
+        "candle_nn::linear_no_bias",
+        "nn::LinearConfig::with_bias",
+        "nn::Linear::unbiased",
+    ],
+    ["nn.Embedding", "candle_nn::Embedding", "nn::Embedding", "nn::Embedding"],
+    ["nn.Conv1d", "candle_nn::Conv1d", "nn::conv::Conv1d", "nn::Conv1d"],
+    ["nn.MultiheadAttention", "none", "nn::attention::MultiHeadAttention", "nn::MultiHeadAttention"],
+    ["layers nn.GRU, nn.LSTM", "candle_nn::rnn::GRU, LSTM", "nn::gru::Gru, nn::Lstm", "nn::Gru, nn::Lstm"],
+    [
+        "mse_loss, l1_loss of a model",
+        "candle_nn::loss::mse",
+        "nn::loss::MseLoss",
+        "nn::loss::mse, nn::loss::mae",
+    ],
+    [
         "nn.LayerNorm, nn.BatchNorm1d",
         "candle_nn::LayerNorm, BatchNorm",
         "nn::LayerNorm, nn::BatchNorm",
@@ -316,7 +336,7 @@ const PROGRAMS: &[[&str; 4]] = &[
     ["optim.Adam, AdamW, SGD", "candle_nn::AdamW, SGD", "optim::Adam, AdamW, Sgd", "train::OptimizerKind"],
     ["optim.lr_scheduler", "none", "lr_scheduler", "train::Schedule, Trainer::schedule"],
     ["optim.swa_utils.AveragedModel", "none", "none", "TrainingOptions::average"],
-    ["a training loop", "a training loop", "Learner", "train::Trainer"],
+    ["a training loop", "a training loop", "Learner", "train::Trainer: fit, run, step"],
     ["autocast", "none", "none", "TrainingOptions::dtype, mixed_precision"],
     ["autocast(enabled=False)", "none", "none", "Graph::full_precision"],
     ["utils.checkpoint.checkpoint", "none", "balanced autodiff", "Graph::checkpoint"],

@@ -10,7 +10,6 @@ use landfall::{Engine, Error, Keep};
 use landfall_train::nn::{Parameters, loss};
 use landfall_train::train::{Schedule, Trainer, TrainingOptions, Weights};
 use network::Network;
-use std::ops::ControlFlow;
 
 /// Mean absolute errors on the last windows: of the network, and of the value of a day before.
 fn errors(engine: &Engine, network: fn(&mut Parameters) -> Network) -> Result<[f64; 2], Error> {
@@ -24,7 +23,7 @@ fn errors(engine: &Engine, network: fn(&mut Parameters) -> Network) -> Result<[f
     let mut trainer = Trainer::new(engine, &parameters, &training, options, |cx, batch| {
         loss::mae(cx.graph, network.forward(cx, batch.get("past")?)?, batch.get("future")?)
     })?;
-    trainer.run(|_, _| Ok::<_, Error>(ControlFlow::Continue(())))?;
+    trainer.fit()?;
     let mut distances = trainer.predictor(&test, 100, Weights::Last, |cx, batch| {
         let (g, past, future) = (cx.graph, batch.get("past")?, batch.get("future")?);
         let distance = |forecast| g.mean(g.abs(g.sub(forecast, future)?)?, Keep(-1));

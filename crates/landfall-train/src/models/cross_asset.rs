@@ -120,14 +120,14 @@ impl CrossAsset {
             let name = format!("layers.{i}");
             let attention = format!("{name}.attention");
             let parts = ["q", "k", "v"].map(|part| format!("{attention}.{part}"));
-            let qkv = Linear::unbiased(&mut p, &format!("{attention}.qkv"), &parts, d, d);
+            let qkv = Linear::stacked_unbiased(&mut p, &format!("{attention}.qkv"), &parts, d, d);
             let temperature = format!("{attention}.temperature");
             temperatures.push(p.add(&temperature, [config.heads], Init::Constant(TEMPERATURE)));
             layers.push(Layer {
                 qkv,
                 out: {
                     let out = format!("{attention}.out");
-                    Linear::unbiased(&mut p, &out, std::slice::from_ref(&out), d, d)
+                    Linear::unbiased(&mut p, &out, d, d)
                 },
                 norm_attention: Norm::new(&mut p, &format!("{name}.norm_attention"), NormKind::Layer, d),
                 expand: Linear::new(&mut p, &format!("{name}.expand"), d, config.d_ff),

@@ -105,10 +105,16 @@ impl<'a> Context<'a> {
     /// The value of a parameter.
     ///
     /// # Errors
-    /// [`Error::NoEntry`] when the graph's state was made for another model.
+    /// A parameter that was added to other [`Parameters`]; [`Error::NoEntry`] when the graph's state was made for another model.
     #[track_caller]
     pub fn parameter(&self, id: ParameterId) -> Result<Value, Error> {
-        let parameter = self.parameters.get(id);
+        let at = Location::caller();
+        let Some(parameter) = self.parameters.own(id) else {
+            let value = format!("number {} of other Parameters", id.index);
+            let takes = "of the model's own: make its layers with the Parameters that it is trained with, or a copy of them";
+            let rule = Rule::AttributeValue { name: "the layer's parameter", value, takes, choices: &[] };
+            return Err(rule.of("parameter", &[], None, Some(at)).into());
+        };
         match self.entries {
             prefix if prefix.is_empty() || parameter.frozen => self.graph.entry(&parameter.name),
             prefix => self.graph.entry(&format!("{prefix}.{}", parameter.name)),

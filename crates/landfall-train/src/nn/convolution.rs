@@ -16,6 +16,14 @@ use landfall::{Error, Value, Windows};
 /// let cx = Context::new(&g, &p, Mode::Evaluate);
 /// let x = g.input("x", DType::F32, [8, 3, 96]);
 /// assert_eq!(g.shape(conv.forward(&cx, x)?).dims(), [8, 16, 48]);
+///
+/// // A causal convolution, whose results see nothing behind them: (k − 1)·dilation zeros before, none after.
+/// let mut p = Parameters::new();
+/// let causal = Conv1d::new(&mut p, "causal", 3, 16, Windows::of(2).dilation(4), 1);
+/// let g = Graph::new(&p.state_spec(DType::F32)?);
+/// let x = g.input("x", DType::F32, [8, 3, 96]);
+/// let y = causal.forward(&Context::new(&g, &p, Mode::Evaluate), g.pad(x, -1, 4, 0)?)?;
+/// assert_eq!(g.shape(y).dims(), [8, 16, 96]);
 /// # Ok::<(), landfall::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy)]

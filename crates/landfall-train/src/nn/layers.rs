@@ -91,16 +91,36 @@ impl Linear {
         Self { weight, bias: Some(add("bias", [all].into(), bias)) }
     }
 
-    /// The same without a bias: `parts[i].weight` in checkpoints, uniform in ±1/√inputs.
+    /// A layer without a bias: its parameter is `name.weight`, uniform in ±1/√inputs.
     ///
     /// ```
     /// use landfall_train::nn::{Linear, Parameters};
     /// let mut p = Parameters::new();
-    /// Linear::unbiased(&mut p, "embed", &["embed".to_owned()], 8, 32);
+    /// Linear::unbiased(&mut p, "embed", 8, 32);
     /// assert_eq!((p.list().len(), p.count()), (1, 8 * 32));
     /// ```
     #[track_caller]
-    pub fn unbiased(p: &mut Parameters, name: &str, parts: &[String], inputs: usize, outputs: usize) -> Self {
+    pub fn unbiased(p: &mut Parameters, name: &str, inputs: usize, outputs: usize) -> Self {
+        Self::stacked_unbiased(p, name, &[name.to_owned()], inputs, outputs)
+    }
+
+    /// As [`Linear::stacked`], without a bias: `parts[i].weight` in checkpoints, uniform in ±1/√inputs.
+    ///
+    /// ```
+    /// use landfall_train::nn::{Linear, Parameters};
+    /// let mut p = Parameters::new();
+    /// let parts = ["k", "v"].map(str::to_owned);
+    /// let both = Linear::stacked_unbiased(&mut p, "kv", &parts, 8, 32);
+    /// assert_eq!((p.get(both.weight()).shape.dims(), p.count()), (&[64, 8][..], 64 * 8));
+    /// ```
+    #[track_caller]
+    pub fn stacked_unbiased(
+        p: &mut Parameters,
+        name: &str,
+        parts: &[String],
+        inputs: usize,
+        outputs: usize,
+    ) -> Self {
         let full: Vec<String> = parts.iter().map(|part| format!("{part}.weight")).collect();
         let full: Vec<&str> = full.iter().map(String::as_str).collect();
         let shape = [parts.len() * outputs, inputs];

@@ -4,6 +4,7 @@ use landfall::rng::Rng;
 use landfall::{DType, Shape, State, StateSpec};
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Initial values of a parameter.
 ///
@@ -89,9 +90,13 @@ pub struct Buffer {
     pub init: f64,
 }
 
-/// A parameter of [`Parameters`], by number.
+/// A parameter of [`Parameters`], by number. Of use with those that it was added to, and their copies, alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ParameterId(pub(crate) usize);
+pub struct ParameterId {
+    /// The [`Parameters`] that it was added to.
+    of: u64,
+    pub(super) index: usize,
+}
 
 /// All parameters and buffers of a model, in the order its layers made them.
 ///
@@ -105,8 +110,10 @@ pub struct ParameterId(pub(crate) usize);
 /// assert_eq!(names, ["first.weight", "first.bias", "bias"]);
 /// assert_eq!(p.count(), 2 * 8 + 8 + 8);
 /// ```
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Parameters {
+    /// Which ones these are: a copy is the same, so that layers are of both.
+    number: u64,
     list: Vec<Parameter>,
     buffers: Vec<Buffer>,
     /// Extra scalars that checkpoints in the official form hold for each name: `(name, value)`.
@@ -114,6 +121,29 @@ pub struct Parameters {
     /// Names of step counters that checkpoints in the official form hold.
     counters: Vec<String>,
     groups: Vec<Group>,
+}
+
+/// None yet.
+impl Default for Parameters {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            list: Vec::new(),
+            buffers: Vec::new(),
+            constants: Vec::new(),
+            counters: Vec::new(),
+            groups: Vec::new(),
+        }
+    }
+}
+
+/// Equal in all that they hold, whichever they are.
+impl PartialEq for Parameters {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.list, &self.buffers, &self.constants) == (&other.list, &other.buffers, &other.constants)
+            && (&self.counters, &self.groups) == (&other.counters, &other.groups)
+    }
 }
 
 /// A group of parameters that the optimizer treats alike: its factor of the learning rate and its weight decay.
@@ -164,7 +194,7 @@ impl Parameters {
             parts: parts.iter().map(|&p| p.to_owned()).collect(),
             at: Location::caller(),
         });
-        ParameterId(self.list.len() - 1)
+        ParameterId { of: self.number, index: self.list.len() - 1 }
     }
 
     /// Adds a buffer.
@@ -263,10 +293,15 @@ impl Parameters {
         number.checked_sub(1).and_then(|i| self.groups.get(i)).copied().unwrap_or_default()
     }
 
-    /// The parameter of this number.
+    /// The parameter of this number, which was added to these parameters or to those that they are a copy of.
     #[must_use]
     pub fn get(&self, id: ParameterId) -> &Parameter {
-        &self.list[id.0]
+        &self.list[id.index]
+    }
+
+    /// The parameter of this number, if it was added here, or before these were copied.
+    pub(super) fn own(&self, id: ParameterId) -> Option<&Parameter> {
+        self.list.get(id.index).filter(|_| id.of == self.number)
     }
 
     /// Every parameter, in order.

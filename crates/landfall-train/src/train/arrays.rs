@@ -187,6 +187,21 @@ impl Arrays {
         (self.slice(0, rows), self.slice(rows, self.rows()))
     }
 
+    /// Refuses an array of another dtype or other sizes than that of the same name among `like`, whatever the number of samples.
+    pub(super) fn check_like(&self, like: &Self) -> Result<(), Error> {
+        let samples = self.list.iter().map(|(name, c)| (name, c.spec(), Some(self.rows())));
+        let constants = self.constants.iter().map(|(name, c)| (name, c.spec(), None));
+        for (name, given, rows) in samples.chain(constants) {
+            let Some((_, own)) = like.all().find(|(n, _)| n == name) else { continue };
+            let Spec { dtype, shape } = own.spec();
+            let expected = Spec { dtype, shape: rows.map_or(shape, |rows| shape.with(0, rows)) };
+            if given != expected {
+                return Err(Error::HostData { what: format!("array {name}"), expected, given });
+            }
+        }
+        Ok(())
+    }
+
     /// The names, for errors.
     fn names(&self) -> String {
         self.all().map(|(n, _)| n.as_str()).collect::<Vec<_>>().join(", ")

@@ -374,8 +374,12 @@ impl<'a> Minimiser<'a> {
     }
 
     /// The gradients of a scalar by these values of the trainable parameters, in order.
+    #[track_caller]
     pub(super) fn gradients(&self, g: &Graph, loss: Value, wrt: &[Value]) -> Result<Vec<Value>, Error> {
         let trainable = self.parameters.trainable();
+        if trainable.is_empty() {
+            return Err(self.refused(Rule::Missing { name: "a parameter", takes: "one that is not frozen" }));
+        }
         let named: Vec<(String, Value)> =
             trainable.iter().map(|p| p.name.clone()).zip(wrt.iter().copied()).collect();
         let gradients = grad(g, loss, &named).map_err(|e| {

@@ -34,7 +34,7 @@ impl Trainer {
     /// sizes count, not contents), `value` writes what it gives, with one row for each sample.
     ///
     /// # Errors
-    /// As [`Trainer::new`]; [`Error::NoEntry`] for [`Weights::Average`] where none is kept.
+    /// As [`Trainer::new`]; a value without a row for each sample; [`Weights::Average`] where none is kept.
     #[track_caller]
     pub fn predictor(
         &self,
@@ -102,6 +102,7 @@ impl Trainer {
         };
         let mut cx = Context::new(&g, &self.parameters, mode);
         if how.weights == Weights::Average {
+            self.averages("predictor", at)?;
             cx = cx.reading(AVERAGE.slab);
         }
         let mut names = Vec::new();
@@ -109,7 +110,12 @@ impl Trainer {
             let (name, spec) = (name.into(), g.spec(value));
             if spec.shape.dims().first() != Some(&batch) {
                 let rule = match spec.shape.rank() {
-                    0 => Rule::Axis { axis: 0, rank: 0 },
+                    0 => Rule::AttributeValue {
+                        name: "value",
+                        value: spec.to_string(),
+                        takes: "a row for each sample of the batch",
+                        choices: &[],
+                    },
                     _ => Rule::ArgShape { arg: 0, shape: spec.shape, expected: spec.shape.with(0, batch) },
                 };
                 return Err(rule.of("predictor", &[spec], None, Some(at)).into());
@@ -125,7 +131,7 @@ impl Trainer {
         }
         let graph = mixed_precision(&g, self.options.dtype, self.options.products)?.into_graph();
         let program = Program::compile(&self.engine, &self.state, "predict", &graph)?;
-        let mut predictor = Predictor { program, batch, names };
+        let mut predictor = Predictor { program, batch, given: given.slice(0, 1), names };
         how.seed.map_or(Ok(()), |seed| predictor.seed(seed))?;
         Ok(predictor)
     }
@@ -165,6 +171,8 @@ const DRAWS: &str = "cursor of draws";
 pub struct Predictor {
     program: Program,
     batch: usize,
+    /// A sample of the arrays that it was made for.
+    given: Arrays,
     /// The names of its values, in order.
     names: Vec<String>,
 }
@@ -203,6 +211,7 @@ impl Predictor {
 
     /// Its first `count` values.
     fn computed(&mut self, weights: &State, data: &Arrays, count: usize) -> Result<Vec<HostTensor>, Error> {
+        data.check_like(&self.given)?;
         let rows = data.rows();
         let mut all: Vec<Option<HostTensor>> = vec![None; count];
         for first in (0..rows).step_by(self.batch) {

@@ -92,7 +92,8 @@ impl Trainer {
     /// fewer samples than a batch has, all are one batch.
     ///
     /// # Errors
-    /// A parameter without a gradient, a loss that is no scalar, a rule that an op's arguments break, not enough memory.
+    /// A parameter without a gradient, none that is trained, a loss that is no scalar, a rule that an op's arguments break, not
+    /// enough memory.
     #[track_caller]
     pub fn new(
         engine: &Engine,
@@ -397,6 +398,36 @@ impl Trainer {
         Ok(())
     }
 
+    /// Runs the steps that are left, and gives every epoch: [`Trainer::run`] of a training that nothing looks at meanwhile.
+    ///
+    /// ```
+    /// # use landfall::{Engine, Error};
+    /// # use landfall_train::nn::{Linear, Parameters, loss};
+    /// # use landfall_train::train::{Arrays, Trainer, TrainingOptions, Weights};
+    /// # let data = Arrays::new().with("x", [8, 2], vec![1.0f32; 16])?.with("y", [8, 1], vec![1.0f32; 8])?;
+    /// # let mut parameters = Parameters::new();
+    /// # let layer = Linear::new(&mut parameters, "layer", 2, 1);
+    /// # let options = TrainingOptions { batch: 4, epochs: 3, ..TrainingOptions::default() };
+    /// # let mut trainer = Trainer::new(&Engine::cpu()?, &parameters, &data, options, |cx, batch| {
+    /// #     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+    /// # })?;
+    /// let epochs = trainer.fit()?;
+    /// assert_eq!(epochs.len(), 3);
+    /// assert!(epochs[2].loss() < epochs[0].loss());
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Trainer::run`].
+    pub fn fit(&mut self) -> Result<Vec<Epoch>, Error> {
+        let mut all = Vec::new();
+        self.run(|_, epoch| {
+            all.push(epoch.clone());
+            Ok::<_, Error>(ControlFlow::Continue(()))
+        })?;
+        Ok(all)
+    }
+
     /// Whether a step that overflows is repeated with a smaller loss scale: in f16, as long as there is one above 1.
     fn scales_down(&self) -> Result<bool, Error> {
         Ok(self.options.dtype == DType::F16 && self.state.read::<f32>(LOSS_SCALE)?[0] >= 1.0)
@@ -405,12 +436,25 @@ impl Trainer {
     /// The values of a parameter, or of its average.
     ///
     /// # Errors
-    /// [`Error::NoEntry`] if there is no such parameter, or no average is kept; a device fault.
+    /// [`Error::NoEntry`] if there is no such parameter; an average where none is kept; a device fault.
+    #[track_caller]
     pub fn parameter(&self, name: &str, weights: Weights) -> Result<HostTensor, Error> {
         match weights {
             Weights::Last => self.state.read_host(name),
-            Weights::Average => self.state.read_host(&AVERAGE.entry(name)),
+            Weights::Average => {
+                self.averages("parameter", Location::caller())?;
+                self.state.read_host(&AVERAGE.entry(name))
+            }
         }
+    }
+
+    /// Refuses to read an average of the weights where none is kept.
+    pub(super) fn averages(&self, of: &'static str, at: &'static Location<'static>) -> Result<(), Error> {
+        let rule = Rule::Missing {
+            name: "an average of the weights",
+            takes: "which is kept if the option average asks for one",
+        };
+        self.options.average.map(|_| ()).ok_or_else(|| rule.of(of, &[], None, Some(at)).into())
     }
 
     /// What the loss kept of the last step by this name ([`Context::keep`]).
@@ -418,7 +462,10 @@ impl Trainer {
     /// # Errors
     /// [`Error::NoBinding`] with the names that were kept; [`Error::NotRun`] before the first step; a device fault.
     pub fn kept(&self, name: &str) -> Result<HostTensor, Error> {
-        self.step.read_host(name)
+        self.step.read_host(name).map_err(|error| {
+            let Error::NoBinding { name, known, .. } = error else { return error };
+            Error::NoBinding { kind: "value of Context::keep called", name, known }
+        })
     }
 
     /// What the ranks share out of that which is kept for every trainable element.

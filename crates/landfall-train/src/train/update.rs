@@ -100,7 +100,8 @@ impl<'a> TrainingStep<'a> {
     /// The whole step: the forward pass in mixed precision, the backward pass, and everything that follows.
     ///
     /// # Errors
-    /// A parameter without a gradient; a loss that is no scalar.
+    /// A parameter without a gradient, or none that is trained; a loss that is no scalar.
+    #[track_caller]
     pub(super) fn graph(&self, forward: Forward<'_>) -> Result<Graph, Error> {
         let options = self.options;
         let mixed = mixed_precision(forward.graph, options.dtype, options.products)?;
@@ -182,6 +183,7 @@ impl<'a> TrainingStep<'a> {
 
     /// The gradients of all trainable parameters, packed as their slab; this rank's shard of them, where there are shards and no
     /// micro-batches.
+    #[track_caller]
     fn gradients(
         &self,
         g: &Graph,

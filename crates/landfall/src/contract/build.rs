@@ -3,7 +3,7 @@
 use crate::contract::graph::{Graph, Node, Origin, Value, View};
 use crate::contract::{Body, Op, inferred};
 use crate::error::Error;
-use crate::values::{DType, Layout, Rule, Shape, Spec};
+use crate::values::{Axis, DType, Layout, Rule, Shape, Spec};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -215,16 +215,14 @@ impl Graph {
     /// Slices elements `start..start + len` along an axis: a view.
     ///
     /// # Errors
-    /// The range must be within the axis.
+    /// The axis must exist, the range be within it.
     #[track_caller]
-    pub fn slice(&self, x: Value, axis: usize, start: usize, len: usize) -> Result<Value, Error> {
-        self.view(
-            "slice",
-            x,
-            View::Slice { axis, start },
-            |l| l.slice(axis, start, len, 1),
-            Location::caller(),
-        )
+    pub fn slice(&self, x: Value, axis: impl Axis, start: usize, len: usize) -> Result<Value, Error> {
+        let at = Location::caller();
+        self.sound("slice", &[x], at)?;
+        let axis = axis.index(self.shape(x).rank());
+        let axis = axis.map_err(|rule| rule.of("slice", &self.specs(&[x]), None, Some(at)))?;
+        self.view("slice", x, View::Slice { axis, start }, |l| l.slice(axis, start, len, 1), at)
     }
 
     /// Broadcasts: stretches axes of size 1 and prepends axes. A view.

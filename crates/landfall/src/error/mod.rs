@@ -29,9 +29,7 @@ pub enum Error {
     Memory { bytes: usize, device: DeviceKind, in_use: usize },
     #[error("the host has no memory for {bytes} bytes that are to be read; read a smaller part")]
     HostMemory { bytes: usize },
-    #[error(
-        "{what} is {expected}, the memory of the host is {given}; dtype and number of elements must be equal"
-    )]
+    #[error("{what} is {expected}, the memory of the host is {given}; {}", Unequal(.expected, .given))]
     HostData { what: String, expected: Spec, given: Spec },
     #[error(
         "program {program}: {kind} {name} is {expected}, the memory given is {given}; give memory of this dtype and shape, or compile the program for the other"
@@ -73,7 +71,7 @@ pub enum Error {
     Unused { name: String, at: Option<&'static Location<'static>> },
     #[error("the gradient with respect to {parameter} runs through {through}: {cause}")]
     Gradient { parameter: String, through: String, cause: Box<OpError> },
-    #[error("the loss is {spec}; grad needs a floating-point scalar{}", At(.at))]
+    #[error("the loss is {spec}; it must be a floating-point scalar: take its mean or sum (mean_all){}", At(.at))]
     Loss { spec: Spec, at: Option<&'static Location<'static>> },
     #[error("state has no entry {name}; it has {known}")]
     NoEntry { name: String, known: String },
@@ -83,7 +81,7 @@ pub enum Error {
     ForeignState,
     #[error("program {program} cannot run on a state that others read at the same time: {why}")]
     Shared { program: String, why: String },
-    #[error("program has no {kind} {name}; it has {known}")]
+    #[error("program has no {kind} {name}; it has {}", if .known.is_empty() { "none" } else { .known })]
     NoBinding { kind: &'static str, name: String, known: String },
     #[error("binding {name}: {why}")]
     Binding { name: String, why: String },
@@ -121,6 +119,21 @@ impl fmt::Display for Last<'_> {
             ),
             None => Ok(()),
         }
+    }
+}
+
+/// What must be equal of two arrays.
+struct Unequal<'a>(&'a Spec, &'a Spec);
+
+impl fmt::Display for Unequal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(expected, given) = self;
+        let counted = expected.dtype == given.dtype && expected.shape.elements() == given.shape.elements();
+        f.write_str(if counted {
+            "their sizes must be equal"
+        } else {
+            "dtype and number of elements must be equal"
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::contract::{Graph, Op, Origin, Value, View};
 use crate::error::Error;
 use crate::ops;
-use crate::values::{Axes, DType, Number, Rule, Shape, Spec};
+use crate::values::{Axes, Axis, DType, Number, Rule, Shape, Spec};
 use std::panic::Location;
 
 /// Methods that append one op and give its one output.
@@ -51,6 +51,53 @@ impl Graph {
         };
         let x = if fits { x } else { self.copy(x)? };
         self.view("reshape", x, View::Reshape, |l| l.reshape(shape), at)
+    }
+
+    /// The same elements with one more axis, of size 1, which `axis` counts in the result: a view.
+    ///
+    /// ```
+    /// use landfall::{DType, Graph, StateSpec};
+    /// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+    /// let x = g.input("x", DType::F32, [8, 3]);
+    /// assert_eq!(g.shape(g.unsqueeze(x, 1)?).dims(), [8, 1, 3]);
+    /// assert_eq!(g.shape(g.unsqueeze(x, -1)?).dims(), [8, 3, 1]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The result must have such an axis, and at most 8 of them.
+    #[track_caller]
+    pub fn unsqueeze(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
+        let at = Location::caller();
+        let axis = axis.index(self.shape(x).rank() + 1);
+        let axis = axis.map_err(|rule| rule.of("unsqueeze", &self.specs(&[x]), None, Some(at)))?;
+        self.reshape(x, self.with_axis("unsqueeze", x, axis, 1)?)
+    }
+
+    /// The same elements without an axis of size 1: a view.
+    ///
+    /// ```
+    /// use landfall::{DType, Graph, StateSpec};
+    /// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+    /// let x = g.input("x", DType::F32, [8, 1, 3]);
+    /// assert_eq!(g.shape(g.squeeze(x, 1)?).dims(), [8, 3]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The axis must exist and have size 1.
+    #[track_caller]
+    pub fn squeeze(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
+        let at = Location::caller();
+        let axis = self.axis("squeeze", x, axis)?;
+        let shape = self.shape(x);
+        match shape.dims()[axis] {
+            1 => self.reshape(x, shape.without(axis)),
+            size => {
+                let rule = Rule::Squeeze { axis, size };
+                Err(rule.of("squeeze", &self.specs(&[x]), None, Some(at)).into())
+            }
+        }
     }
 
     /// The values broadcast to their common shape.

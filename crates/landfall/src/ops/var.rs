@@ -142,7 +142,7 @@ impl<'g> Var<'g> {
         variance(axes: impl Axes, correction: usize); standard_deviation(axes: impl Axes, correction: usize);
         norm(axes: impl Axes); logsumexp(axes: impl Axes); softmax(axis: impl Axis); log_softmax(axis: impl Axis);
         reshape(shape: impl Into<Shape>); broadcast_to(shape: impl Into<Shape>); permute(axes: &[usize]);
-        slice(axis: usize, start: usize, len: usize);
+        slice(axis: impl Axis, start: usize, len: usize); squeeze(axis: impl Axis); unsqueeze(axis: impl Axis);
         slice_step(axis: impl Axis, start: usize, len: usize, step: usize);
         unfold(size: usize, step: usize);
     }

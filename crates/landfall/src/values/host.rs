@@ -98,6 +98,27 @@ impl HostTensor {
         with_dtype!(any self.spec.dtype, T => write::<T>(&self.data))
     }
 
+    /// The elements in the type of the dtype, each rounded to it.
+    ///
+    /// ```
+    /// use landfall::{DType, HostTensor};
+    /// let x = HostTensor::new(DType::F32, [2], vec![0.1, 2.0])?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.1f32, 2.0]);
+    /// assert!(x.to_vec::<f64>().unwrap_err().to_string().contains("arg 0 is f32; it must be f64"));
+    /// # Ok::<(), landfall::OpError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Rule::Dtype`] if `T` is not of its dtype.
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, OpError> {
+        let dtype = self.spec.dtype;
+        if dtype != T::DTYPE {
+            return Err(refused(self.spec, Rule::Dtype { arg: 0, dtype, expected: T::DTYPE.name() }));
+        }
+        Ok(self.to_bytes().chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
+    }
+
     /// Parses a tensor from bytes of its dtype.
     ///
     /// # Errors

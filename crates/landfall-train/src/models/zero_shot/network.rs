@@ -59,7 +59,7 @@ impl ZeroShot {
             let name = |part: &str| format!("layers.{i}.{part}");
             Layer {
                 norm_attention: Norm::new(p, &name("norm_attention"), NormKind::Layer, d),
-                qkv: Linear::unbiased(p, &name("qkv"), &[name("qkv")], d, 3 * d),
+                qkv: Linear::unbiased(p, &name("qkv"), d, 3 * d),
                 out: Linear::new(p, &name("out"), d, d),
                 norm_feed_forward: Norm::new(p, &name("norm_feed_forward"), NormKind::Layer, d),
                 expand: Linear::new(p, &name("expand"), d, 4 * d),

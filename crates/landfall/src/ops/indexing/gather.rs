@@ -218,13 +218,29 @@ fn gather<T: Element>(op: &Gather, call: &Call<'_>) -> Result<(), Rule> {
 }
 
 impl Graph {
-    /// Elements along an axis by an index of the result's shape ([`Gather`]).
+    /// Elements along an axis by an index of the result's shape ([`Gather`]); its sizes of 1 are broadcast to those of `x`, so that
+    /// one index picks a whole row of each sample.
+    ///
+    /// ```
+    /// use landfall::{DType, Graph, StateSpec};
+    /// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+    /// let tokens = g.input("tokens", DType::F32, [8, 16, 32]);
+    /// let seen = g.input("seen", DType::I64, [8, 6]);
+    /// let rows = g.gather(tokens, 1, g.unsqueeze(seen, -1)?)?; // of each sample other tokens
+    /// assert_eq!(g.shape(rows).dims(), [8, 6, 32]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// The axis must exist; `index` must be i64, of the shape of `x` but for the axis.
+    /// The axis must exist; `index` must be i64, of the shape of `x` but for the axis and for sizes of 1.
     #[track_caller]
     pub fn gather(&self, x: Value, axis: impl Axis, index: Value) -> Result<Value, Error> {
         let axis = self.axis("gather", x, axis)?;
+        let (shape, given) = (self.shape(x), self.shape(index));
+        // An index that cannot be broadcast is left for the op to refuse.
+        let wide = given.dims().get(axis).map(|&count| shape.with(axis, count));
+        let wide = wide.filter(|wide| given.rank() == shape.rank() && given.broadcast(wide) == Some(*wide));
+        let index = wide.map_or(Ok(index), |wide| self.broadcast_to(index, wide))?;
         self.op1(Gather { axis, rows: false }, &[x, index])
     }
 

@@ -208,7 +208,13 @@ impl Tested for Iota {
 impl Graph {
     /// The shape of a value with one more axis before axis `at`.
     #[track_caller]
-    fn with_axis(&self, op: &'static str, x: Value, at: usize, size: usize) -> Result<Shape, Error> {
+    pub(in crate::ops) fn with_axis(
+        &self,
+        op: &'static str,
+        x: Value,
+        at: usize,
+        size: usize,
+    ) -> Result<Shape, Error> {
         let caller = Location::caller();
         let mut sizes = self.shape(x).dims().to_vec();
         sizes.insert(at, size);
@@ -260,6 +266,12 @@ impl Graph {
     /// `ids` must be i64.
     #[track_caller]
     pub fn one_hot(&self, ids: Value, classes: usize, dtype: DType) -> Result<Value, Error> {
+        let at = Location::caller();
+        let dtype_of_ids = self.spec(ids).dtype;
+        if dtype_of_ids != DType::I64 {
+            let rule = Rule::Dtype { arg: 0, dtype: dtype_of_ids, expected: "i64" };
+            return Err(rule.of("one_hot", &self.specs(&[ids]), None, Some(at)).into());
+        }
         let column = self.with_axis("one_hot", ids, self.shape(ids).rank(), 1)?;
         let classes = self.arange(DType::I64, 0.0, 1.0, classes)?;
         self.cast(self.equal(self.reshape(ids, column)?, classes)?, dtype)

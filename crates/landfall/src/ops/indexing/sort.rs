@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::kernel::cpu::Call;
 use crate::values::{Axis, DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, with_dtype};
 use std::cmp::Ordering;
+use std::panic::Location;
 
 op_list! { Sort }
 
@@ -204,7 +205,13 @@ impl Graph {
     /// The axis must exist and have at least `k` elements.
     #[track_caller]
     pub fn largest(&self, x: Value, axis: impl Axis, k: usize) -> Result<(Value, Value), Error> {
+        let at = Location::caller();
         let axis = self.axis("largest", x, axis)?;
+        if k > self.shape(x).dims()[axis] {
+            let (name, expected) = ("k", "at most the size of the axis");
+            let rule = Rule::Attribute { name, value: k as f64, expected };
+            return Err(rule.of("largest", &self.specs(&[x]), None, Some(at)).into());
+        }
         let (values, indices) = self.sort(x, axis, true)?;
         Ok((self.slice(values, axis, 0, k)?, self.slice(indices, axis, 0, k)?))
     }

@@ -152,7 +152,7 @@ fn movement() -> Vec<Method> {
             axis: At => "The axis.";
             start: usize => "The first element.";
             len: usize => "The number of elements.";
-        } |g| g.slice(x, g.axis("slice", x, axis)?, start, len);
+        } |g| g.slice(x, axis, start, len);
         slice_step(x) {
             axis: At => "The axis.";
             start: usize => "The first element.";
@@ -164,7 +164,7 @@ fn movement() -> Vec<Method> {
             step: usize => "Distance between the starts of two windows.";
         } |g| g.unfold(x, size, step);
         concat(values and more) { axis: At = At(0) => "The axis along which they lie."; }
-            |g| g.concat(&values, g.axis("concat", values[0], axis)?);
+            |g| g.concat(&values, axis);
         pad(x) {
             axis: At => "The axis that grows.";
             before: usize = 0 => "Zeros put before.";

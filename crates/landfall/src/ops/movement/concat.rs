@@ -8,8 +8,9 @@ use crate::error::Error;
 use crate::kernel::cpu::{Call, ViewMut};
 use crate::ops::movement::copies::copy_elements;
 use crate::ops::movement::copies::cuda::{COPIES, copies};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use crate::values::{Axis, DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
 use arrayvec::ArrayVec;
+use std::panic::Location;
 
 op_list! { Concat }
 
@@ -168,9 +169,69 @@ impl Graph {
     /// The values behind each other along an axis.
     ///
     /// # Errors
-    /// They must be of one dtype, and of one shape but for that axis.
+    /// They must be of one dtype, and of one shape but for that axis, which must exist.
     #[track_caller]
-    pub fn concat(&self, values: &[Value], axis: usize) -> Result<Value, Error> {
+    pub fn concat(&self, values: &[Value], axis: impl Axis) -> Result<Value, Error> {
+        let axis = match values.first() {
+            Some(&x) => self.axis("concat", x, axis)?,
+            // The op says that there must be one.
+            None => 0,
+        };
         self.op1(Concat { axis }, values)
+    }
+
+    /// The values behind each other along a new axis, counted in the result.
+    ///
+    /// ```
+    /// use landfall::{DType, Graph, StateSpec};
+    /// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+    /// let x = g.input("x", DType::F32, [8, 3]);
+    /// assert_eq!(g.shape(g.stack(&[x, g.neg(x)?], -1)?).dims(), [8, 3, 2]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// They must be of one dtype and shape, and there must be such a place.
+    #[track_caller]
+    pub fn stack(&self, values: &[Value], axis: impl Axis) -> Result<Value, Error> {
+        let rank = values.first().map_or(0, |&x| self.shape(x).rank());
+        let at = Location::caller();
+        let axis =
+            axis.index(rank + 1).map_err(|rule| rule.of("stack", &self.specs(values), None, Some(at)))?;
+        let mut wide = values.to_vec();
+        for x in &mut wide {
+            *x = self.unsqueeze(*x, axis)?;
+        }
+        self.concat(&wide, axis)
+    }
+
+    /// As many equal parts along an axis as are named, one after the other: views.
+    ///
+    /// ```
+    /// use landfall::{DType, Graph, StateSpec};
+    /// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+    /// let x = g.input("x", DType::F32, [8, 6]);
+    /// let [value, gate] = g.chunk(x, -1)?;
+    /// assert_eq!(g.shape(g.mul(value, g.sigmoid(gate)?)?).dims(), [8, 3]); // a gated linear unit
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The axis must exist, and its size be a multiple of the number of parts.
+    #[track_caller]
+    pub fn chunk<const N: usize>(&self, x: Value, axis: impl Axis) -> Result<[Value; N], Error> {
+        let at = Location::caller();
+        let axis = self.axis("chunk", x, axis)?;
+        let size = self.shape(x).dims()[axis];
+        if N == 0 || !size.is_multiple_of(N) {
+            let (name, expected) = ("number of parts", "a divisor of the size of the axis");
+            let rule = Rule::Attribute { name, value: N as f64, expected };
+            return Err(rule.of("chunk", &self.specs(&[x]), None, Some(at)).into());
+        }
+        let mut parts = [x; N];
+        for (number, part) in parts.iter_mut().enumerate() {
+            *part = self.slice(x, axis, number * (size / N), size / N)?;
+        }
+        Ok(parts)
     }
 }

@@ -23,8 +23,7 @@ impl Graph {
         }
         let mut halves = Vec::new();
         while self.shape(level).last() > 1 {
-            let half = self.shape(level).last() / 2;
-            let (lower, upper) = (self.slice(level, 1, 0, half)?, self.slice(level, 1, half, half)?);
+            let [lower, upper] = self.chunk(level, 1)?;
             halves.push((lower, upper));
             level = self.mul(lower, upper)?;
         }
