@@ -571,8 +571,7 @@ fn pairs_stand_in_any_order(engine: &Engine) -> Check {
         let y = tensor::<f32>(engine, [9, columns], |i| value(i, 1))?;
         let w = tensor::<f32>(engine, [tokens, experts], |i| value(i, 2))?;
         let gz = tensor::<f32>(engine, [tokens, columns], |i| value(i, 3))?;
-        let got =
-            call(engine, &UnpermuteGrad, &[y.view(), map.view(), source.view(), w.view(), gz.view()])?;
+        let got = call(engine, &UnpermuteGrad, &[y.view(), map.view(), source.view(), w.view(), gz.view()])?;
         let gw = got[1].read::<f32>()?;
         for (token, chosen) in chosen.iter().enumerate() {
             for expert in 0..experts {
@@ -582,7 +581,10 @@ fn pairs_stand_in_any_order(engine: &Engine) -> Check {
                 };
                 let want = pair.map_or(0.0, |j| product(3 * token + j));
                 let got = f64::from(gw[token * experts + expert]);
-                assert!((got - want).abs() <= 1e-4, "{columns} columns, token {token}, expert {expert}: {got}, {want}");
+                assert!(
+                    (got - want).abs() <= 1e-4,
+                    "{columns} columns, token {token}, expert {expert}: {got}, {want}"
+                );
             }
         }
     }

@@ -221,7 +221,10 @@ fn a_product_with_zeros_has_the_derivatives_of_a_polynomial() -> Result<(), Erro
                 let place = group.iter().position(|&i| i == at).expect("its own group");
                 let values: Vec<f64> = group.iter().map(|&i| x[i]).collect();
                 let want = terms(&values, &mut vec![place], order + 1);
-                assert!((slope[at] - want).abs() <= 1e-12 * want.abs(), "{over:?} at {at}: {slope:?}, {want}");
+                assert!(
+                    (slope[at] - want).abs() <= 1e-12 * want.abs(),
+                    "{over:?} at {at}: {slope:?}, {want}"
+                );
             }
         }
     }

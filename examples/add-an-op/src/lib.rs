@@ -3,7 +3,8 @@
 use landfall::codegen::Unary;
 use landfall::cuda::{self, Geometry, KernelArgs, Module, Piece, Source};
 use landfall::ops::{
-    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes, rules,
+    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
+    rules,
 };
 use landfall::{
     DType, DeviceKind, Element, Error, Graph, HostTensor, MAX_RANK, Rule, Spec, Value, cpu, cuda_kernel,

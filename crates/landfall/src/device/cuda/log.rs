@@ -22,10 +22,17 @@ pub(super) struct Log {
 #[derive(Debug)]
 enum Event {
     /// An eager launch: where it reports, and the numbers of its inputs and outputs.
-    Launch { record: Option<u32>, inputs: usize, outputs: usize },
+    Launch {
+        record: Option<u32>,
+        inputs: usize,
+        outputs: usize,
+    },
     Gone(Gone),
     /// A captured graph, so many times in a row.
-    Replay { of: Arc<Flow>, times: usize },
+    Replay {
+        of: Arc<Flow>,
+        times: usize,
+    },
 }
 
 /// Bytes that hold no value of the engine's any more.

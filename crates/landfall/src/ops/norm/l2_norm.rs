@@ -113,7 +113,8 @@ impl Op for L2Norm {
         Grad::Rule(|op, cx| {
             let Self { eps, scaled } =
                 *attributes::<Self>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
-            let args: Vec<Value> = std::iter::once(cx.cotangent()?).chain(cx.inputs.iter().copied()).collect();
+            let args: Vec<Value> =
+                std::iter::once(cx.cotangent()?).chain(cx.inputs.iter().copied()).collect();
             Ok(cx.graph.op(L2NormGrad { eps, scaled }, &args)?.into_iter().map(Some).collect())
         })
     }
