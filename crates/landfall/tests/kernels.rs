@@ -365,9 +365,12 @@ fn fixed() -> HashMap<(String, String), usize> {
     most
 }
 
+/// An op with the specs of its arguments.
+type Call = (Arc<dyn Op>, Vec<Spec>);
+
 /// Calls of sizes that take the most shared memory, or that are for a kernel of one architecture: samples are small.
-fn large_calls() -> Result<Vec<(Arc<dyn Op>, Vec<Spec>)>, Rule> {
-    let mut all: Vec<(Arc<dyn Op>, Vec<Spec>)> = Vec::new();
+fn large_calls() -> Result<Vec<Call>, Rule> {
+    let mut all: Vec<Call> = Vec::new();
     for (dtype, n, e) in [DType::BF16, DType::F32, DType::F64]
         .into_iter()
         .flat_map(|dtype| (8..=256).step_by(8).map(move |n| (dtype, n)))
@@ -412,18 +415,18 @@ fn int(len: usize) -> Spec {
 }
 
 /// As many rows of each expert as tensor cores of Hopper are taken for.
-fn large_product() -> (Arc<dyn Op>, Vec<Spec>) {
+fn large_product() -> Call {
     let (x, w) = (Spec::new(DType::BF16, [8192, 1024]), Spec::new(DType::BF16, [8, 1024, 1024]));
     (Arc::new(GroupedMatMul), vec![x, w, int(8), int(9)])
 }
 
-fn large_gradient() -> (Arc<dyn Op>, Vec<Spec>) {
+fn large_gradient() -> Call {
     let x = Spec::new(DType::BF16, [8192, 1024]);
     (Arc::new(GroupedMatMulGrad), vec![x, x, int(8), int(9)])
 }
 
 /// More bytes than an L2 cache holds.
-fn large_permutation() -> (Arc<dyn Op>, Vec<Spec>) {
+fn large_permutation() -> Call {
     let map = Spec::new(DType::I32, [32_768, 5]);
     (Arc::new(Permute::default()), vec![Spec::new(DType::BF16, [32_768, 1024]), map, int(65_536)])
 }
