@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 const WHEEL: &str = "nvidia-cuda-nvrtc==13.0.88";
 
 /// Installs the compiler in the target folder and runs the test that compiles all modules, or those whose label begins so, for
-/// the first architecture, or everywhere for the others too.
-pub(crate) fn run(top: &Path, label: Option<&str>, everywhere: bool) -> Result<(), String> {
+/// the first architecture, or for those that are named, `all` of them or a list with commas.
+pub(crate) fn run(top: &Path, label: Option<&str>, architectures: Option<&str>) -> Result<(), String> {
     let venv = target(top).join("nvrtc");
     let python = venv.join("bin/python3");
     if !python.exists() {
@@ -37,7 +37,7 @@ pub(crate) fn run(top: &Path, label: Option<&str>, everywhere: bool) -> Result<(
             // The whole workspace, whose features the other tests were built with.
             .args(["test", "--workspace", "--test", "kernels", "--", "--nocapture"])
             .envs(label.map(|l| ("LANDFALL_KERNELS", l)))
-            .envs(everywhere.then_some(("LANDFALL_ARCHITECTURES", "all")))
+            .envs(architectures.map(|a| ("LANDFALL_ARCHITECTURES", a)))
             .env("LD_LIBRARY_PATH", library)
             .env("LANDFALL_REQUIRE_NVRTC", "1"),
     )

@@ -34,8 +34,11 @@ enum Task {
     Kernels {
         /// Only modules whose label begins so [default: all]
         label: Option<String>,
-        /// For every architecture instead of Hopper alone
-        #[arg(long, conflicts_with = "label")]
+        /// For these architectures, such as sm_120a,sm_121a, instead of Hopper alone
+        #[arg(long, value_name = "LIST")]
+        architectures: Option<String>,
+        /// For every architecture
+        #[arg(long, conflicts_with_all = ["label", "architectures"])]
         everywhere: bool,
     },
     /// Write docs/ops.md and docs/names.md from the table of ops
@@ -68,7 +71,10 @@ fn main() -> ExitCode {
     let top = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     let result = match Arguments::parse().task {
         Task::Readme { except } => readme::run(&top, &except),
-        Task::Kernels { label, everywhere } => kernels::run(&top, label.as_deref(), everywhere),
+        Task::Kernels { label, architectures, everywhere } => {
+            let asked = if everywhere { Some("all") } else { architectures.as_deref() };
+            kernels::run(&top, label.as_deref(), asked)
+        }
         Task::Ops => ops(&top),
         Task::Licenses { check } => licenses::run(&top, check),
         Task::Shuffle { arguments } => shuffle(&top, &arguments),
@@ -124,6 +130,7 @@ mod tests {
             "kernels",
             "kernels softmax",
             "kernels --everywhere",
+            "kernels --architectures sm_120a,sm_121a",
             "ops",
             "licenses --check",
             "shuffle",
@@ -149,6 +156,7 @@ mod tests {
             "",
             "ops all",
             "kernels softmax --everywhere",
+            "kernels --everywhere --architectures sm_80",
             "campaign",
             "campaign kill --case 3",
             "campaign fuzz pickle",

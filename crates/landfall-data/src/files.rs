@@ -104,11 +104,18 @@ pub fn append(path: &Path) -> io::Result<File> {
     match std::fs::symlink_metadata(path) {
         Ok(found) => regular(&found)?,
         Err(why) if why.kind() == io::ErrorKind::NotFound => {
-            return OpenOptions::new().create_new(true).append(true).open(path);
+            return appending().create_new(true).open(path);
         }
         Err(why) => return Err(why),
     }
-    OpenOptions::new().append(true).open(path)
+    appending().open(path)
+}
+
+/// For reading too: Windows locks no file that is open for appending alone.
+fn appending() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true);
+    options
 }
 
 /// Opens a file to read it. A pipe or a device is refused: its end may never come, and it cannot be read again.
@@ -205,6 +212,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::io::Read;
 
     #[test]
     fn a_draft_takes_its_place_whole() {
@@ -224,6 +232,21 @@ mod tests {
         );
         replace(&path, b"three").expect("over it");
         assert_eq!((fs::read(&path).expect("there"), listed()), (b"three".to_vec(), 1));
+    }
+
+    #[test]
+    fn what_is_appended_to_can_be_read_and_locked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run.lock");
+        for before in ["", "a"] {
+            let mut file = append(&path).expect("opened");
+            file.try_lock().expect("nobody else has it");
+            let mut text = String::new();
+            file.read_to_string(&mut text).expect("open for reading, as locks of Windows need it");
+            assert_eq!(text, before);
+            file.write_all(b"a").expect("behind its end");
+        }
+        assert_eq!(fs::read_to_string(&path).expect("there"), "aa");
     }
 
     #[cfg(unix)]

@@ -83,12 +83,12 @@ pub mod walk {
 /// NVIDIA GPUs: the kernel-author API, a survey of the installation, and module compilation.
 pub mod cuda {
     pub use crate::device::cuda::{Compiler, count, survey};
-    pub use crate::device::steps::launches;
+    pub use crate::device::steps::{ListedLaunch, launches, launches_on};
     pub use crate::device::{Gpu, Link, Survey};
     pub use crate::error::{Absence, Version};
     pub use crate::kernel::cuda::{
         Arg, Call, Compiled, Element, Entry, Failure, Geometry, KernelArgs, Kind, Module, Param, Piece,
-        RowFrame, RowView, Source, Tile, Transfer, pieces,
+        RowFrame, RowView, SHARED_MEMORY, Source, Tile, Transfer, pieces, shared_memory,
     };
     pub use crate::values::Operand;
 }

@@ -1,26 +1,33 @@
 //! Every CUDA kernel of the op table is compiled, with no GPU; what the assembler says of registers, spills and shared memory
 //! is compared with a snapshot. `LANDFALL_ARCHITECTURES=all` compiles for every architecture that the run-time compiler
-//! accepts, else for the first. For that one files of kernels whose text is that of the snapshot are not compiled again:
+//! accepts, `LANDFALL_ARCHITECTURES=sm_120a,sm_121a` for these, else for the first. For that one files of kernels whose text is that of the snapshot are not compiled again:
 //! the same compiler makes the same of it. `LANDFALL_KERNELS=all` compiles them too.
 //!
 //! Without the run-time compiler the test skips, and says so; `LANDFALL_REQUIRE_NVRTC=1` makes that an error.
 //! `cargo xtask kernels` installs it and sets this. With `LANDFALL_KERNELS=softmax` only modules whose label begins so are
 //! compiled, and nothing is compared.
+//!
+//! The shared memory of every launch is compared with what each architecture has; that needs no compiler.
 
-use landfall::cuda::{Absence, Compiler, KernelArgs, Module, Piece, Source, launches, survey};
+use landfall::cuda::{
+    Absence, Compiler, KernelArgs, Module, Piece, Source, launches, launches_on, shared_memory, survey,
+};
 use landfall::cuda_kernel;
-use landfall::ops::{Sample, table};
-use landfall::{DType, Spec};
+use landfall::ops::{
+    Attention, AttentionGrad, Cell, GroupedMatMul, GroupedMatMulGrad, Index, Op, Permute, Recurrence,
+    RecurrenceGrad, RouteMap, Sample, table,
+};
+use landfall::{DType, Error, Rule, Spec};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
-/// From Ampere to consumer Blackwell. For the first everything is compiled, for the others what bf16 needs: its text
+/// From Ampere to Blackwell: of data centres (10.x), and of workstations and small machines (12.x). For the first everything is compiled, for the others what bf16 needs: its text
 /// differs from the other dtypes' in type names only.
-const ARCHITECTURES: &[&str] = &["sm_90a", "sm_80", "sm_100a", "sm_120a"];
+const ARCHITECTURES: &[&str] = &["sm_90a", "sm_80", "sm_100a", "sm_103a", "sm_120a", "sm_121a"];
 const EVERYWHERE: DType = DType::BF16;
 
 /// Kernels that may spill registers to memory: file, kernel, what the module's label must contain, and the reason.
@@ -54,7 +61,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
 const ROUTINE: &str = "f64 division, logarithms and exponentials call a routine for rare operands, round which the assembler saves registers";
 const A_BLOCK_MORE: &str = "the assembler keeps a few words in memory, so that one more block runs at once";
 const ALL_REGISTERS: &str =
-    "a lane keeps four units of two rows, and of all registers one word is missing on sm_100a";
+    "a lane keeps four units of two rows, and of all registers one word is missing on sm_100a and sm_103a";
 
 /// Modules of every sample in every dtype that it takes, and whether each is compiled for every architecture.
 fn all() -> Result<Vec<(Module, bool)>, String> {
@@ -200,17 +207,41 @@ fn compiler() -> Result<Option<Compiler>, String> {
     }
 }
 
+/// The architectures that are named, in the order of [`ARCHITECTURES`]; the first if none is.
+fn architectures(named: Option<&str>) -> Result<Vec<&'static str>, String> {
+    let named: Vec<&str> = match named {
+        None => return Ok(ARCHITECTURES[..1].to_vec()),
+        Some("all") => return Ok(ARCHITECTURES.to_vec()),
+        Some(list) => list.split(',').collect(),
+    };
+    match named.iter().find(|arch| !ARCHITECTURES.contains(arch)) {
+        Some(arch) => {
+            Err(format!("no kernel is compiled for `{arch}`, but for {}", ARCHITECTURES.join(", ")))
+        }
+        None => Ok(ARCHITECTURES.iter().copied().filter(|arch| named.contains(arch)).collect()),
+    }
+}
+
+#[test]
+fn architectures_are_named() {
+    assert_eq!(architectures(None), Ok(vec!["sm_90a"]));
+    assert_eq!(architectures(Some("all")).map(|all| all.len()), Ok(ARCHITECTURES.len()));
+    assert_eq!(architectures(Some("sm_121a,sm_80")), Ok(vec!["sm_80", "sm_121a"]));
+    let text = architectures(Some("sm_80,sm_90")).expect_err("without its own features");
+    assert!(text.starts_with("no kernel is compiled for `sm_90`, but for sm_90a, "), "{text}");
+}
+
 #[test]
 fn every_kernel_compiles() -> Result<(), String> {
     if compiler()?.is_none() {
         return Ok(());
     }
     let blesses = std::env::var_os("LANDFALL_BLESS").is_some();
-    let all_of_them = std::env::var_os("LANDFALL_ARCHITECTURES").is_some_and(|v| v == "all");
-    let asked = if all_of_them { ARCHITECTURES } else { &ARCHITECTURES[..1] };
+    let named = std::env::var("LANDFALL_ARCHITECTURES").ok();
+    let asked = architectures(named.as_deref())?;
     let known: Vec<&str> = asked.iter().copied().filter(|a| Compiler::uncached(a).is_ok()).collect();
     let chosen = std::env::var("LANDFALL_KERNELS").ok();
-    let again = all_of_them || blesses || chosen.is_some();
+    let again = named.is_some() || blesses || chosen.is_some();
     let chosen = chosen.filter(|c| c != "all");
     let begins = |m: &Module| chosen.as_ref().is_none_or(|c| m.label().starts_with(c.as_str()));
     let list: Vec<(Module, bool)> = all()?.into_iter().filter(|(m, _)| begins(m)).collect();
@@ -301,7 +332,9 @@ fn compare_part(name: &str, text: &str, (known, same): (&[&str], &BTreeSet<&str>
             .filter(|l| !of_arch(l))
             .partition(|l| l.starts_with('#') || l.starts_with("arch,"));
         let new = text.lines().filter(|l| of_arch(l));
-        let lines: Vec<&str> = head.into_iter().chain(new).chain(rest).collect();
+        let mut rows: Vec<&str> = new.chain(rest).collect();
+        rows.sort_by_key(|line| ARCHITECTURES.iter().position(|arch| line.starts_with(&format!("{arch},"))));
+        let lines: Vec<&str> = head.into_iter().chain(rows).collect();
         return compare(name, &(lines.join("\n") + "\n"));
     }
     let file = |line: &str| line.split(',').nth(1).is_some_and(|file| same.contains(file));
@@ -315,6 +348,163 @@ fn compare_part(name: &str, text: &str, (known, same): (&[&str], &BTreeSet<&str>
             "tests/snapshots/{name} differs in {differing:?}; if that is meant, run with LANDFALL_BLESS=1"
         )),
     }
+}
+
+/// By file and kernel: the most static shared memory that it has in any dtype, on any architecture, from the snapshot.
+fn fixed() -> HashMap<(String, String), usize> {
+    let mut most: HashMap<(String, String), usize> = HashMap::new();
+    for line in written("kernels.csv").lines() {
+        let cells: Vec<&str> = line.split(',').collect();
+        if let [_, file, kernel, .., shared] = cells[..]
+            && let Ok(bytes) = shared.parse::<usize>()
+        {
+            let known = most.entry((file.to_owned(), kernel.to_owned())).or_default();
+            *known = bytes.max(*known);
+        }
+    }
+    most
+}
+
+/// An op with the specs of its arguments.
+type Call = (Arc<dyn Op>, Vec<Spec>);
+
+/// Calls of sizes that take the most shared memory, or that are for a kernel of one architecture: samples are small.
+fn large_calls() -> Result<Vec<Call>, Rule> {
+    let mut all: Vec<Call> = Vec::new();
+    for (dtype, n, e) in [DType::BF16, DType::F32, DType::F64]
+        .into_iter()
+        .flat_map(|dtype| (8..=256).step_by(8).map(move |n| (dtype, n)))
+        .flat_map(|(dtype, n)| (8..=256).step_by(8).map(move |e| (dtype, n, e)))
+    {
+        let (q, op) = (Spec::new(dtype, [2, n, 3, e]), Attention::default());
+        let saved = op.infer(&[q; 3])?;
+        all.push((Arc::new(op), vec![q; 3]));
+        all.push((Arc::new(AttentionGrad::default()), vec![q, q, q, saved[0], saved[1], q]));
+    }
+    for (dtype, batch, hidden) in [DType::BF16, DType::F64]
+        .into_iter()
+        .flat_map(|dtype| [1, 512, 1024].map(move |batch| (dtype, batch)))
+        .flat_map(|(dtype, batch)| (32..=4096).step_by(32).map(move |hidden| (dtype, batch, hidden)))
+    {
+        let (op, width) = (Recurrence { cell: Cell::Gru }, 3 * hidden);
+        let (x, state) = (Spec::new(dtype, [batch, 2, width]), Spec::new(dtype, [batch, hidden]));
+        let weight = Spec::new(dtype, [hidden, width]);
+        let args = vec![x, state, weight, Spec::new(dtype, [width])];
+        let saved = op.infer(&args)?;
+        all.push((Arc::new(op), args));
+        let turned = Spec::new(dtype, [width, hidden]);
+        let gradient = RecurrenceGrad { cell: Cell::Gru };
+        all.push((Arc::new(gradient), vec![turned, state, saved[0], saved[1], saved[0]]));
+    }
+    for (experts, most, tokens) in [64, 512, 1024, 4096]
+        .into_iter()
+        .flat_map(|experts| [1, 2, 8].map(move |most| (experts, most)))
+        .flat_map(|(experts, most)| [1, 64, 2048, 8192, 65_536].map(move |tokens| (experts, most, tokens)))
+    {
+        for index in [Index::I32, Index::I64] {
+            let op = RouteMap { most, rows: tokens * most, align: 1, index };
+            all.push((Arc::new(op), vec![Spec::new(DType::Bool, [tokens, experts])]));
+        }
+    }
+    all.extend([large_product(), large_gradient(), large_permutation()]);
+    Ok(all)
+}
+
+fn int(len: usize) -> Spec {
+    Spec::new(DType::I32, [len])
+}
+
+/// As many rows of each expert as tensor cores of Hopper are taken for.
+fn large_product() -> Call {
+    let (x, w) = (Spec::new(DType::BF16, [8192, 1024]), Spec::new(DType::BF16, [8, 1024, 1024]));
+    (Arc::new(GroupedMatMul), vec![x, w, int(8), int(9)])
+}
+
+fn large_gradient() -> Call {
+    let x = Spec::new(DType::BF16, [8192, 1024]);
+    (Arc::new(GroupedMatMulGrad), vec![x, x, int(8), int(9)])
+}
+
+/// More bytes than an L2 cache holds.
+fn large_permutation() -> Call {
+    let map = Spec::new(DType::I32, [32_768, 5]);
+    (Arc::new(Permute::default()), vec![Spec::new(DType::BF16, [32_768, 1024]), map, int(65_536)])
+}
+
+/// A launch that asks for more than a block has fails on that GPU alone, where nobody tests: so every launch is compared with what
+/// each architecture has.
+#[test]
+fn the_shared_memory_of_every_launch_is_there() -> Result<(), String> {
+    let fixed = fixed();
+    let mut calls = large_calls().map_err(|e| e.to_string())?;
+    for op in table() {
+        for sample in op.samples().iter().filter(|sample| sample.refused.is_none()) {
+            let taken = DType::ALL.iter().map(|&dtype| specs(sample, dtype));
+            let taken = taken.filter(|args| sample.op.infer(args).is_ok());
+            calls.extend(taken.map(|args| (Arc::clone(&sample.op) as Arc<dyn Op>, args)));
+        }
+    }
+    let mut text = String::from(
+        "# The most shared memory of a block that any call's launch takes, of the kernels that take dynamic one.\n\
+         arch,file,kernel,static,dynamic,limit\n",
+    );
+    for &arch in ARCHITECTURES {
+        let mut most: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for (op, args) in &calls {
+            match launches_on(op.as_ref(), args, arch) {
+                Ok(found) => found.iter().for_each(|launch| {
+                    let known = most.entry((launch.module.source().name, launch.kernel)).or_default();
+                    *known = (*known).max(launch.geometry.shared as usize);
+                }),
+                // No kernel for the dtype, or a state that no block holds.
+                Err(Error::Op(e))
+                    if matches!(
+                        e.rule,
+                        Rule::Unsupported { .. } | Rule::Attribute { name: "hidden size", .. }
+                    ) => {}
+                Err(e) => return Err(format!("{arch}: {e}")),
+            }
+        }
+        let limit = shared_memory(arch);
+        for ((file, kernel), dynamic) in most {
+            let own = fixed.get(&(file.to_owned(), kernel.to_owned()));
+            let own = *own.ok_or_else(|| format!("tests/snapshots/kernels.csv has no {kernel} of {file}"))?;
+            if own + dynamic > limit {
+                let sum = own + dynamic;
+                return Err(format!(
+                    "{kernel} of {file} takes {sum} bytes of shared memory, {arch} has {limit}"
+                ));
+            }
+            if dynamic > 0 {
+                _ = writeln!(text, "{arch},{file},{kernel},{own},{dynamic},{limit}");
+            }
+        }
+    }
+    compare("shared.csv", &text)
+}
+
+/// A GPU whose capability is another than Hopper's does the same work by a kernel that it has.
+#[test]
+fn what_hopper_alone_has_is_replaced_elsewhere() -> Result<(), Error> {
+    for ((op, args), on_hopper, elsewhere) in [
+        (large_product(), ["grouped_parts", "grouped_swap_ab"], ["grouped_mma", "grouped_mma"]),
+        (large_gradient(), ["grouped_mma", "grouped_mma"], ["grouped_mma", "grouped_mma"]),
+        (large_permutation(), ["permute_together", "permute"], ["permute", "permute"]),
+    ] {
+        for &arch in ARCHITECTURES {
+            let found = launches_on(op.as_ref(), &args, arch)?;
+            let names: Vec<&str> = found.iter().map(|l| l.module.source().name).take(2).collect();
+            assert_eq!(
+                names,
+                if arch == "sm_90a" { on_hopper } else { elsewhere },
+                "{} on {arch}",
+                op.name()
+            );
+            let only: Vec<&str> = found.iter().filter_map(|l| l.module.architecture()).collect();
+            assert!(only.iter().all(|only| *only == arch), "{} on {arch}: {only:?}", op.name());
+        }
+    }
+    Ok(())
 }
 
 cuda_kernel! {

@@ -58,7 +58,8 @@ pub(crate) fn run(args: &Doctor) -> Result<(), CliError> {
     output::line(&match cache {
         Some(cache) => cache.said(),
         None => {
-            "compiled kernels: not kept, because neither LANDFALL_CACHE nor HOME names a folder".to_owned()
+            "compiled kernels: not kept, because none of LANDFALL_CACHE, HOME and LOCALAPPDATA names a folder"
+                .to_owned()
         }
     })
 }

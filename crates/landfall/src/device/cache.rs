@@ -1,14 +1,21 @@
 //! The cache folder for reproducible files, shared between processes.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The folder: `LANDFALL_CACHE`, else `landfall` in the user's cache folder, if there is one.
 pub(crate) fn folder() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    folder_of(|name| std::env::var_os(name))
+}
+
+/// The same, of these variables. Windows sets the last one alone.
+fn folder_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let set = |name| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     set("LANDFALL_CACHE")
         .or_else(|| set("XDG_CACHE_HOME").map(|c| c.join("landfall")))
-        .or_else(|| set("HOME").map(|h| h.join(".cache/landfall")))
+        .or_else(|| set("HOME").map(|h| h.join(".cache").join("landfall")))
+        .or_else(|| set("LOCALAPPDATA").map(|l| l.join("landfall")))
 }
 
 /// Writes a file atomically: to a temporary file in the same folder, then renamed.
@@ -31,4 +38,22 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_is_the_users_on_every_system() {
+        let of = |set: &[(&str, &str)]| {
+            folder_of(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
+        };
+        let windows = ("LOCALAPPDATA", "local");
+        assert_eq!(of(&[windows]), Some(Path::new("local").join("landfall")));
+        assert_eq!(of(&[windows, ("HOME", "home")]), Some(Path::new("home").join(".cache").join("landfall")));
+        assert_eq!(of(&[("HOME", "home"), ("XDG_CACHE_HOME", "c")]), Some(Path::new("c").join("landfall")));
+        assert_eq!(of(&[("HOME", "home"), ("LANDFALL_CACHE", "own")]), Some(PathBuf::from("own")));
+        assert_eq!(of(&[("HOME", ""), ("LANDFALL_CACHE", "")]), None);
+    }
 }

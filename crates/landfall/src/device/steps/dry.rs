@@ -14,6 +14,10 @@ pub(super) trait Notes {
     fn collective(&mut self, launch: &CollectiveLaunch);
     /// A fill of the memory from `to` on.
     fn fill(&mut self, to: Address);
+    /// The architecture that the launches are for; none if for all.
+    fn architecture(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Notes as a place where launches go.
@@ -49,6 +53,6 @@ impl<N: Notes> Sink for Dry<N> {
     }
 
     fn architecture(&self) -> Option<&str> {
-        None
+        self.0.architecture()
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod edges;
 mod listing;
 pub(crate) mod outline;
 
-pub use listing::launches;
+pub use listing::{ListedLaunch, launches, launches_on};
 pub(crate) use outline::prove;
 
 use super::Launch;

@@ -1,5 +1,6 @@
 //! One kernel call of an op on its CUDA side: operands in, typed launches out.
 
+use super::architecture::{SHARED_MEMORY, shared_memory};
 use super::collective::{Collective, CollectiveLaunch, Seat};
 use super::module::Module;
 use super::param::{Entry, KernelArgs, Kind, RowFrame, RowView, Tile, Transfer, dims, push_view};
@@ -333,7 +334,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// [`Rule::Launch`] if they differ, if the module's source does not list the kernel, or if the geometry exceeds the
-    /// kernel's; a device fault.
+    /// kernel's or what the architecture has; a device fault.
     pub fn launch<A: KernelArgs>(
         &mut self,
         module: &Module,
@@ -363,6 +364,17 @@ impl<'a> Call<'a> {
         if !geometry.fits(declared) {
             let most = declared.block;
             let what = format!("{geometry} is beyond what it can be (blocks of 1 to {most} threads)");
+            return Err(wrong(what).into());
+        }
+        // Every architecture has this much: few launches ask for more.
+        let arch = (geometry.shared as usize > SHARED_MEMORY)
+            .then(|| module.architecture().or(self.sink.architecture()))
+            .flatten();
+        let room = arch.map_or(SHARED_MEMORY, shared_memory);
+        if geometry.shared as usize > room {
+            let on = arch.unwrap_or("some GPUs");
+            let what =
+                format!("{geometry} is beyond the {room} bytes of shared memory that a block has on {on}");
             return Err(wrong(what).into());
         }
         if args.len() != declared.params.len() {

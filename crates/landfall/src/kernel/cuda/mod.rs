@@ -5,6 +5,7 @@
 //! (they are prepared once, captured as one CUDA graph and replayed), and the check that compiles every kernel without
 //! a GPU (they go to the compiler only).
 
+mod architecture;
 mod call;
 mod collective;
 pub(crate) mod columns;
@@ -16,6 +17,7 @@ pub(crate) mod product;
 pub(crate) mod tensor_map;
 pub(crate) mod vectors;
 
+pub use architecture::{SHARED_MEMORY, shared_memory};
 pub(crate) use call::size;
 pub use call::{Arg, Call, Failure, Geometry};
 pub(crate) use call::{BLOCK, KernelLaunch, Sink, Values};

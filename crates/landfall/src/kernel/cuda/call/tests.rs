@@ -25,6 +25,8 @@ static SOURCE: Source =
 struct Taken {
     words: Vec<Vec<u64>>,
     addresses: Vec<u64>,
+    /// What it is told to be launched on.
+    architecture: Option<&'static str>,
 }
 
 impl Sink for Taken {
@@ -57,7 +59,7 @@ impl Sink for Taken {
         Ok([Address(77), Address(5)])
     }
     fn architecture(&self) -> Option<&str> {
-        Some("sm_90a")
+        self.architecture
     }
 }
 
@@ -68,6 +70,15 @@ fn operand(base: u64, dtype: DType) -> Operand {
 
 /// Calls `work` on a call with bf16 in, f32 out and 64 bytes of scratch memory; the arguments that were taken.
 fn with(work: impl FnOnce(&mut Call<'_>) -> Result<(), Failure>) -> Result<Taken, String> {
+    let mut taken = Taken::default();
+    launched(&mut taken, work).map(|()| taken)
+}
+
+/// The same, into what is given.
+fn launched(
+    taken: &mut Taken,
+    work: impl FnOnce(&mut Call<'_>) -> Result<(), Failure>,
+) -> Result<(), String> {
     let (inputs, outputs) = ([operand(1024, DType::BF16)], [operand(4096, DType::F32)]);
     let operands = Operands {
         op: "neg",
@@ -76,12 +87,10 @@ fn with(work: impl FnOnce(&mut Call<'_>) -> Result<(), Failure>) -> Result<Taken
         workspace: Address(9000),
         workspace_bytes: 64,
     };
-    let mut taken = Taken::default();
-    match work(&mut Call::new(operands, &mut taken)) {
-        Ok(()) => Ok(taken),
-        Err(Failure::Rule(rule)) => Err(rule.to_string()),
-        Err(Failure::Device(error)) => Err(error.to_string()),
-    }
+    work(&mut Call::new(operands, taken)).map_err(|failure| match failure {
+        Failure::Rule(rule) => rule.to_string(),
+        Failure::Device(error) => error.to_string(),
+    })
 }
 
 fn good<'a>(x: &'a Operand, out: &'a Operand) -> Typed<'a> {
@@ -115,7 +124,7 @@ fn arguments_arrive_as_declared() {
         vec![64; tensor_map::WORDS],
     ];
     // Edges of a graph follow from the addresses; that of a tensor map's operand is one of them.
-    assert_eq!(taken, Ok(Taken { words, addresses: vec![1024 + 4, 4096 + 8, 1024 + 4] }));
+    assert_eq!(taken, Ok(Taken { words, addresses: vec![1024 + 4, 4096 + 8, 1024 + 4], ..Taken::default() }));
 }
 
 /// Regression 32: a launch whose arguments are not the kernel's parameters does not happen.
@@ -186,6 +195,31 @@ fn geometry_and_name_are_checked() {
         assert!(told("typed", bad).is_err_and(|t| t.contains("blocks of 1 to 128 threads")), "{bad}");
     }
     assert!(Geometry::linear(usize::MAX, 256).is_err());
+}
+
+/// What an architecture has of shared memory decides, and what all have where launches are for all of them.
+#[test]
+fn shared_memory_is_that_of_the_architecture() {
+    let told = |arch, kib: u32| {
+        let mut taken = Taken { architecture: arch, ..Taken::default() };
+        launched(&mut taken, |call| {
+            let (x, out) = (*call.input(0)?, *call.output(0)?);
+            call.launch(&module(), Geometry { shared: kib << 10, ..geometry() }, &good(&x, &out))
+        })
+    };
+    for (arch, most) in [
+        (Some("sm_90a"), 227),
+        (Some("sm_103a"), 227),
+        (Some("sm_80"), 163),
+        (Some("sm_121a"), 99),
+        (None, 99),
+    ] {
+        assert_eq!(told(arch, most), Ok(()), "{arch:?}");
+        let text = told(arch, most + 1).expect_err("more than there is");
+        let (bytes, on) = (most << 10, arch.unwrap_or("some GPUs"));
+        let end = format!("is beyond the {bytes} bytes of shared memory that a block has on {on}");
+        assert!(text.ends_with(&end), "{text}");
+    }
 }
 
 /// The parameter list in CUDA C++ is the declaration.
@@ -291,7 +325,7 @@ fn structs_arrive_by_their_members() {
     let copy =
         [[1028, 1028, 12, 2].map(one).to_vec(), vec![axes(&[4, 3]), axes(&[6, 1]), axes(&[1, 4])]].concat();
     let want = [frame, view, rows, copy, vec![one(1)]].concat();
-    assert_eq!(taken, Ok(Taken { words: want, addresses: vec![1028, 4104, 1028, 1028] }));
+    assert_eq!(taken, Ok(Taken { words: want, addresses: vec![1028, 4104, 1028, 1028], ..Taken::default() }));
 }
 
 /// However its author breaks lines: a kernel that did not wait would run beside those that make what it reads.

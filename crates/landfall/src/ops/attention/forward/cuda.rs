@@ -3,7 +3,8 @@
 use super::Attention;
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::{
-    BLOCK, Call, FRAGMENTS, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel, size,
+    BLOCK, Call, FRAGMENTS, Failure, Geometry, KernelArgs, Module, Piece, SHARED_MEMORY, Source, cuda_kernel,
+    size,
 };
 use crate::ops::attention::cpu_tiles::Sizes;
 use crate::ops::attention::grad::AttentionGrad;
@@ -155,8 +156,6 @@ static HEAD_GRADIENT: Source = Source {
 const MIDDLE: u32 = 256;
 /// Rows and columns of its threads: `SIDE` in `block.cu`.
 const SIDE: usize = 16;
-/// Bytes of shared memory that a block may ask for on every architecture, from Ampere to consumer Blackwell.
-const ASKED: usize = 99 << 10;
 
 static BLOCK_FORWARD: Source = Source {
     name: "attention_block",
@@ -244,7 +243,7 @@ impl Short {
         // Neighbouring heads lie in different banks.
         let slot = room.next_multiple_of(128) + 16;
         // Two blocks of a multiprocessor at least.
-        let fits = |heads: &usize| heads * warps <= MOST_WARPS && heads * slot <= ASKED * 4 / 5;
+        let fits = |heads: &usize| heads * warps <= MOST_WARPS && heads * slot <= SHARED_MEMORY * 4 / 5;
         let heads = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
         Self { warps, heads, shared: heads * slot }
     }
@@ -308,7 +307,7 @@ impl Way {
         let size = dtype.accumulate().size();
         match self {
             Self::Short => {
-                let fits = |part| Short::of(part, s).shared <= ASKED;
+                let fits = |part| Short::of(part, s).shared <= SHARED_MEMORY;
                 dtype.size() == 2 && s.n.max(s.e) <= 128 && fits(Part::Forward) && fits(Part::Gradient)
             }
             Self::Long => dtype.size() == 2 && s.n > 128 && s.e <= 128 && !scores,
@@ -322,7 +321,11 @@ impl Way {
                 (lines + squares + 2 * s.n) * size <= SHARED
             }
             // Of fewer tokens a thread would have one score at most.
-            Self::Block => s.n > SIDE && s.n.max(s.e) <= ASKED && shared(Part::Gradient, s, dtype) <= ASKED,
+            Self::Block => {
+                s.n > SIDE
+                    && s.n.max(s.e) <= SHARED_MEMORY
+                    && shared(Part::Gradient, s, dtype) <= SHARED_MEMORY
+            }
             Self::Rows => true,
         }
     }

@@ -2,14 +2,14 @@
 
 use super::{Cell, Recurrence, Sizes};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel, size};
+use crate::kernel::cuda::{
+    Call, Failure, Geometry, KernelArgs, Module, Piece, SHARED_MEMORY, Source, cuda_kernel, size,
+};
 use crate::ops::recurrent::recurrence_grad::RecurrenceGrad;
 use crate::values::{DType, Rule};
 
 /// Threads of a block at most.
 const BLOCK: u32 = 512;
-/// Bytes of shared memory that a block may ask for on every architecture, from Ampere to consumer Blackwell.
-const ASKED: usize = 99 << 10;
 /// Blocks that keep all of a GPU at work: where there are more sequences, a block takes several.
 const BLOCKS: usize = 256;
 
@@ -95,7 +95,7 @@ impl Share {
     ) -> Result<(Module, Geometry), Rule> {
         let of_unit = self.rows * units * dtype.accumulate().size();
         let shared = s.hidden * of_unit;
-        if shared > ASKED {
+        if shared > SHARED_MEMORY {
             let expected = "so small that its state lies in 99 KiB of shared memory";
             return Err(Rule::Attribute { name: "hidden size", value: s.hidden as f64, expected });
         }
