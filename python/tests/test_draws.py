@@ -93,7 +93,7 @@ def test_losses_draw_and_keep_values():
         np.testing.assert_allclose(trainer.kept("hidden").numpy(), x + noise, rtol=1e-6)
         noises.append(noise)
     assert all((noises[a] != noises[b]).any() for a in range(4) for b in range(a))
-    with pytest.raises(lf.Error, match="no output other; it has noise, hidden"):
+    with pytest.raises(lf.Error, match="no kept value other; it has noise, hidden"):
         trainer.kept("other")
 
 

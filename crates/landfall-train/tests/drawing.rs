@@ -189,7 +189,7 @@ fn a_step_keeps_values_of_its_batch_and_of_the_last_micro_batch() -> Result<(), 
             assert_eq!(trainer.kept("twice y")?.data, want, "{accumulate} {step}");
         }
         let unknown = trainer.kept("y").expect_err("it is refused").to_string();
-        assert_eq!(unknown, "program has no value of Context::keep called y; it has twice y");
+        assert_eq!(unknown, "program has no kept value y; it has twice y");
     }
     Ok(())
 }

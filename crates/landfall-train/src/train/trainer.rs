@@ -464,7 +464,7 @@ impl Trainer {
     pub fn kept(&self, name: &str) -> Result<HostTensor, Error> {
         self.step.read_host(name).map_err(|error| {
             let Error::NoBinding { name, known, .. } = error else { return error };
-            Error::NoBinding { kind: "value of Context::keep called", name, known }
+            Error::NoBinding { kind: "kept value", name, known }
         })
     }
 
