@@ -116,7 +116,7 @@ fn what_was_not_asked_for_says_how_to_ask() -> Result<(), Error> {
     assert!(refused(trainer.parameter("layer.weight", Weights::Average)).contains(advice));
     assert_eq!(
         refused(trainer.kept("scores")),
-        "program has no value of Context::keep called scores; it has none"
+        "program has no kept value scores; it has none"
     );
     Ok(())
 }
