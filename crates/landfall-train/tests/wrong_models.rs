@@ -114,9 +114,6 @@ fn what_was_not_asked_for_says_how_to_ask() -> Result<(), Error> {
     let advice = "(): needs an average of the weights, which is kept if the option average asks for one";
     assert!(refused(average).contains(advice));
     assert!(refused(trainer.parameter("layer.weight", Weights::Average)).contains(advice));
-    assert_eq!(
-        refused(trainer.kept("scores")),
-        "program has no kept value scores; it has none"
-    );
+    assert_eq!(refused(trainer.kept("scores")), "program has no kept value scores; it has none");
     Ok(())
 }
