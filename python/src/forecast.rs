@@ -4,6 +4,7 @@ use crate::columns::{Columns, bytes};
 use crate::engines;
 use crate::failure::{Failure, internal, raised};
 use landfall_forecast::ForecastError;
+use landfall_forecast::chronos;
 use landfall_forecast::comparing::{Contender, How, Plan, Watcher, compare};
 use landfall_forecast::forecasting::{Predictor, future_of_frame, levels_ahead, series, series_of_frame};
 use landfall_forecast::report::bound_names;
@@ -230,8 +231,13 @@ pub(crate) fn forecast<'py>(
 /// Checks that a file holds weights of the pretrained forecaster.
 #[pyfunction(name = "_check_pretrained")]
 pub(crate) fn check_pretrained(py: Python<'_>, path: PathBuf) -> PyResult<()> {
-    let read = py.detach(|| PretrainedWeights::read(&path).map(drop));
-    read.map_err(|why| raised(py, &ForecastError::from(why).into()))
+    let read = py.detach(|| -> Result<(), ForecastError> {
+        if path.is_dir() {
+            return Ok(chronos::Weights::read(&path).map(drop)?);
+        }
+        Ok(PretrainedWeights::read(&path).map(drop)?)
+    });
+    read.map_err(|why| raised(py, &why.into()))
 }
 
 /// Forecasts the rows after the last ones of each frame by the pretrained forecaster. `settings`, an object of JSON, say how the
@@ -251,8 +257,8 @@ pub(crate) fn forecast_without_run<'py>(
         let levels = settings.quantiles.clone().unwrap_or_default();
         let spread = Spread { quantiles: &levels, intervals: &intervals };
         let (horizon, device) = (settings.horizon.unwrap_or(0), settings.device.unwrap_or(Device::Auto));
-        without_run::check(horizon, spread)?;
         let mut forecaster = PanelForecaster::new(pretrained.as_deref(), device, settings.threads)?;
+        without_run::check(horizon, forecaster.most_rows(), spread)?;
         let mut one = |frame| -> Result<Forecasts, Failure> {
             let panel = without_run::series_of_frame(&settings, frame, FRAME)?;
             let forecasts = forecaster.forecast(&panel, horizon, spread)?;

@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod attribute;
+mod chronos;
 mod columns;
 #[allow(unsafe_code, reason = "the memory of other libraries becomes the engine's here; nothing else may")]
 mod device;
@@ -26,6 +27,8 @@ use pyo3::prelude::*;
 /// The compiled part of the package `landfall`.
 #[pymodule]
 mod _landfall {
+    #[pymodule_export]
+    use crate::chronos::{PyChronos, means, places};
     #[pymodule_export]
     use crate::columns::Columns;
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use crate::data::DataError;
 use crate::pretrained::PretrainedError;
 use crate::run::{RunError, SettingsError, Text};
+use crate::chronos::ChronosError;
 use crate::zero_shot::ZeroShotError;
 use landfall_train::checkpoint::CheckpointError;
 use std::path::PathBuf;
@@ -97,6 +98,9 @@ pub enum ForecastError {
     /// The pretrained forecaster.
     #[error(transparent)]
     ZeroShot(#[from] ZeroShotError),
+    /// A Chronos-2.
+    #[error(transparent)]
+    Chronos(#[from] ChronosError),
     /// At an origin of a backtest.
     #[error("at the origin {origin}: {why}")]
     AtOrigin {
@@ -124,7 +128,8 @@ impl ForecastError {
             | Self::SeriesChanged { .. }
             | Self::TooEarly { .. }
             | Self::NoSeries
-            | Self::ZeroShot(_) => false,
+            | Self::ZeroShot(_)
+            | Self::Chronos(_) => false,
         }
     }
 }

@@ -12,6 +12,7 @@
 //!  choice      candidates, folds and what they tell
 //!  pretrained  weights of other projects
 //!  ensemble    the pretrained forecaster and statistical models of each series
+//!  chronos     forecasts by the weights of Chronos-2
 //!  zero_shot   a forecaster of unknown series, and its pretraining
 //! ```
 //!
@@ -21,6 +22,7 @@
 pub mod backtest;
 pub mod backtesting;
 pub mod choice;
+pub mod chronos;
 pub mod comparing;
 pub mod ensemble;
 mod error;

@@ -5,7 +5,9 @@ use crate::error::ForecastError;
 use crate::run::{
     Data, Device, Forecast, OneOrMore, Settings, SettingsError, Text, interval_levels, on_device,
 };
-use crate::zero_shot::{self, Quantiles, Weights, ZeroShotError, quantile};
+use crate::chronos;
+use crate::models::zero_shot::LEVELS;
+use crate::zero_shot::{self, Weights, ZeroShotError, quantile_at};
 use std::path::Path;
 
 /// Level of the interval, in percent, that a forecast has where none is asked for: the outermost quantiles of the network.
@@ -43,13 +45,13 @@ pub fn series_of_frame(settings: &Settings, frame: &Frame, source: &str) -> Resu
     Ok(settings.resolve()?.load_frame(frame, source)?)
 }
 
-/// Checks what is asked for before anything is read.
+/// Checks what is asked for before anything is read: a horizon of at most [`PanelForecaster::most_rows`], and levels.
 ///
 /// # Errors
 /// [`ZeroShotError::Horizon`]; [`SettingsError::Range`] for levels.
-pub fn check(horizon: usize, spread: Spread<'_>) -> Result<(), ForecastError> {
-    if horizon == 0 || horizon > zero_shot::MOST_ROWS {
-        return Err(ZeroShotError::Horizon { horizon, most: zero_shot::MOST_ROWS }.into());
+pub fn check(horizon: usize, most: usize, spread: Spread<'_>) -> Result<(), ForecastError> {
+    if horizon == 0 || horizon > most {
+        return Err(ZeroShotError::Horizon { horizon, most }.into());
     }
     interval_levels(spread.intervals)?;
     let refused = |level: f64, rule: &'static str| {
@@ -92,23 +94,42 @@ pub fn unused(panel: &Panel) -> Option<String> {
 /// ```
 #[derive(Debug)]
 pub struct PanelForecaster {
-    forecaster: zero_shot::Forecaster,
+    network: Network,
     device: Option<String>,
 }
 
+/// What forecasts.
+#[derive(Debug)]
+enum Network {
+    ZeroShot(zero_shot::Forecaster),
+    Chronos(chronos::Forecaster),
+}
+
+/// What is forecast of a column: of each row the quantiles at the forecaster's levels.
+pub type Rows = Vec<Vec<f64>>;
+
 impl PanelForecaster {
-    /// The forecaster of these weights, or of those that the library carries; `threads` are those of the processor.
+    /// The forecaster of these weights, a file of `landfall pretrain` or a folder of Chronos-2, or of those that the library carries; `threads`
+    /// are those of the processor.
     ///
     /// # Errors
-    /// Weights that are not there or damaged; a device that is not there.
+    /// Weights that are not there, damaged or of something else; a device that is not there.
     pub fn new(
         weights: Option<&Path>,
         device: Device,
         threads: Option<usize>,
     ) -> Result<Self, ForecastError> {
+        // Weights first: without them no device is needed.
+        if let Some(folder) = weights.filter(|path| path.is_dir()) {
+            let weights = chronos::Weights::read(folder)?;
+            let placed = on_device(device, threads, |engine| Ok(engine.clone()))?;
+            let network = Network::Chronos(chronos::Forecaster::new(&placed.made, &weights)?);
+            return Ok(Self { network, device: placed.note() });
+        }
         let weights = weights.map_or_else(Weights::shipped, Weights::read)?;
         let placed = on_device(device, threads, |engine| Ok(engine.clone()))?;
-        Ok(Self { forecaster: zero_shot::Forecaster::new(&placed.made, &weights)?, device: placed.note() })
+        let network = Network::ZeroShot(zero_shot::Forecaster::new(&placed.made, &weights)?);
+        Ok(Self { network, device: placed.note() })
     }
 
     /// The device in one line, as [`Predictor::device`](crate::forecasting::Predictor::device).
@@ -137,25 +158,65 @@ impl PanelForecaster {
         }
         let rows = self.quantiles(&columns, horizon)?;
         let each = prepared.into_iter().zip(rows.chunks(targets.max(1)));
-        Ok(each.map(|(prepared, rows)| prepared.finish(rows, spread)).collect())
+        Ok(each.map(|(prepared, rows)| prepared.finish(rows, self.levels(), spread)).collect())
     }
 
     /// Rows of a series that are read at most: its last ones.
     #[must_use]
     pub fn context(&self) -> usize {
-        self.forecaster.context()
+        match &self.network {
+            Network::ZeroShot(forecaster) => forecaster.context(),
+            Network::Chronos(forecaster) => forecaster.context(),
+        }
     }
 
-    /// The rows after the last one of columns of [`Prepared`] series.
+    /// Rows that are forecast at most.
+    #[must_use]
+    pub fn most_rows(&self) -> usize {
+        match &self.network {
+            Network::ZeroShot(_) => zero_shot::MOST_ROWS,
+            Network::Chronos(forecaster) => forecaster.most_rows(),
+        }
+    }
+
+    /// Levels of its quantiles, ascending.
+    #[must_use]
+    pub fn levels(&self) -> &[f64] {
+        match &self.network {
+            Network::ZeroShot(_) => &LEVELS,
+            Network::Chronos(forecaster) => forecaster.levels(),
+        }
+    }
+
+    /// What forecasts, in a word.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match &self.network {
+            Network::ZeroShot(_) => "zero-shot",
+            Network::Chronos(_) => "chronos-2",
+        }
+    }
+
+    /// The rows after the last one of columns of [`Prepared`] series, each column for itself.
     ///
     /// # Errors
-    /// As [`zero_shot::Forecaster::forecast`].
+    /// As [`zero_shot::Forecaster::forecast`] and [`chronos::Forecaster::forecast`].
     pub fn quantiles<S: AsRef<[f64]>>(
         &mut self,
         columns: &[S],
         horizon: usize,
-    ) -> Result<Vec<Vec<Quantiles>>, ForecastError> {
-        Ok(self.forecaster.forecast(columns, horizon)?)
+    ) -> Result<Vec<Rows>, ForecastError> {
+        match &mut self.network {
+            Network::ZeroShot(forecaster) => {
+                let all = forecaster.forecast(columns, horizon)?;
+                Ok(all.into_iter().map(|rows| rows.iter().map(|row| row.to_vec()).collect()).collect())
+            }
+            Network::Chronos(forecaster) => {
+                let groups = columns.iter().map(|column| chronos::Group::of(column.as_ref().to_vec()));
+                let all = forecaster.forecast(&groups.collect::<Vec<_>>(), horizon)?;
+                Ok(all.into_iter().flatten().collect())
+            }
+        }
     }
 }
 
@@ -192,9 +253,9 @@ impl Prepared {
         Ok((Self { context: last, ends }, columns))
     }
 
-    /// The forecast that follows from the quantiles of each column.
+    /// The forecast that follows from the quantiles of each column at [`PanelForecaster::levels`].
     #[must_use]
-    pub fn finish(self, rows: &[Vec<Quantiles>], spread: Spread<'_>) -> Forecast {
+    pub fn finish(self, rows: &[Rows], levels: &[f64], spread: Spread<'_>) -> Forecast {
         let Self { context, ends } = self;
         let mut forecast = Forecast {
             context,
@@ -210,7 +271,7 @@ impl Prepared {
                 let floor = if low >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
                 // Beyond the quantiles of the network there may be no number.
                 let round = |x: f64| digits.round(x).clamp(f64::MIN, f64::MAX).max(floor);
-                rows.iter().map(|row| round(quantile(row, level))).collect()
+                rows.iter().map(|row| round(quantile_at(levels, row, level))).collect()
             };
             forecast.values.push(at(0.5));
             forecast.quantiles.push(spread.quantiles.iter().map(|level| at(*level)).collect());

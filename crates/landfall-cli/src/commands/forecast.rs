@@ -108,11 +108,11 @@ fn without_run(args: &Args) -> Result<Forecasts, CliError> {
     };
     let levels = settings.quantiles.clone().unwrap_or_default();
     let spread = Spread { quantiles: &levels, intervals: &intervals };
-    without_run::check(horizon, spread)?;
-    let panel = until(args, without_run::series(settings)?, 1)?;
-    note_all(panel.notices().iter().chain(&without_run::unused(&panel)));
     let on = &args.with.on;
     let mut forecaster = PanelForecaster::new(args.pretrained.as_deref(), on.device, on.threads)?;
+    without_run::check(horizon, forecaster.most_rows(), spread)?;
+    let panel = until(args, without_run::series(settings)?, 1)?;
+    note_all(panel.notices().iter().chain(&without_run::unused(&panel)));
     forecaster.device().iter().for_each(|device| output::note(device));
     let forecasts = forecaster.forecast(&panel, horizon, spread)?;
     output::note(

@@ -1,6 +1,7 @@
 //! Forecasts of series that the network was not trained on.
 
 use super::ZeroShotError;
+use super::unit::Unit;
 use super::weights::Weights;
 use crate::models::zero_shot::{LEVELS, RATIO, Seen, ZeroShot, scaled};
 use crate::nn::{Context, Mode};
@@ -175,30 +176,6 @@ fn frame(rows: usize, patch: usize, context: usize) -> usize {
         frame *= 2;
     }
     frame.min(context)
-}
-
-/// Centre and largest distance from it of the known values of a series.
-struct Unit {
-    centre: f64,
-    width: f64,
-}
-
-impl Unit {
-    fn of(values: &[f64]) -> Self {
-        let known = || values.iter().filter(|v| !v.is_nan());
-        // Halves, so that no sum or difference of two overflows.
-        let (low, high) = known().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
-        let (centre, width) = (low / 2.0 + high / 2.0, high / 2.0 - low / 2.0);
-        Self { centre, width: if width > 0.0 { width } else { 1.0 } }
-    }
-
-    fn scaled(&self, value: f64) -> f64 {
-        (value / 2.0 - self.centre / 2.0) / self.width * 2.0
-    }
-
-    fn original(&self, scaled: f64) -> f64 {
-        (self.centre + self.width * scaled).clamp(f64::MIN, f64::MAX)
-    }
 }
 
 /// Positive values in powers, `((v/low)^λ − 1)/λ` with [`POWER`] λ: what grows or varies in proportion does so about evenly there.

@@ -5,12 +5,14 @@ mod forecaster;
 mod pretraining;
 mod quantile;
 mod recipe;
+mod unit;
 mod weights;
 
 pub use error::ZeroShotError;
 pub(crate) use forecaster::POWER;
 pub use forecaster::{Forecaster, MOST_ROWS, Quantiles};
 pub use pretraining::{Point, Pretraining, Verdict};
-pub use quantile::{normal, quantile};
+pub use quantile::{normal, quantile, quantile_at};
 pub use recipe::{Optimizer, Recipe, Simulation, Validation};
+pub(crate) use unit::Unit;
 pub use weights::Weights;

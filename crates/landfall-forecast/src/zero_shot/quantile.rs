@@ -7,24 +7,39 @@ use statrs::distribution::{ContinuousCDF, Normal};
 /// The quantile of a level between those of the network, on a line; beyond them as far out as a normal distribution has it.
 #[must_use]
 pub fn quantile(row: &Quantiles, level: f64) -> f64 {
-    let (last, middle) = (LEVELS.len() - 1, LEVELS.len() / 2);
+    quantile_at(&LEVELS, row, level)
+}
+
+/// As [`quantile`], of a row of quantiles at other levels, ascending.
+#[must_use]
+pub fn quantile_at(levels: &[f64], row: &[f64], level: f64) -> f64 {
+    let last = levels.len().min(row.len()).saturating_sub(1);
+    let Some(median) = levels.iter().position(|l| (l - 0.5).abs() < 1e-9) else {
+        // Without a median no normal distribution stands for what is beyond.
+        return between(levels, row, level.clamp(levels[0], levels[last]));
+    };
     let beyond = |end: usize| {
         let z = |level: f64| Normal::standard().inverse_cdf(level);
-        row[middle] + (row[end] - row[middle]) * z(level) / z(LEVELS[end])
+        row[median] + (row[end] - row[median]) * z(level) / z(levels[end])
     };
-    let at = (level - LEVELS[0]) / (LEVELS[1] - LEVELS[0]);
-    match at {
-        // Levels are rounded: what is meant as an end is not beyond it.
-        _ if at < -1e-9 => beyond(0),
-        _ if at > last as f64 + 1e-9 => beyond(last),
-        _ => {
-            let first = (at.max(0.0) as usize).min(last - 1);
-            let weight = at - first as f64;
-            let [low, high] = [row[first], row[first + 1]];
-            // The difference of two numbers may be none; of equal ones the mean is what they are.
-            if low == high { low } else { low * (1.0 - weight) + high * weight }
-        }
+    // Levels are rounded: what is meant as an end is not beyond it.
+    if level < levels[0] - 1e-9 && median > 0 {
+        beyond(0)
+    } else if level > levels[last] + 1e-9 && median < last {
+        beyond(last)
+    } else {
+        between(levels, row, level)
     }
+}
+
+/// On a line between the two levels around this one.
+fn between(levels: &[f64], row: &[f64], level: f64) -> f64 {
+    let above = levels.iter().position(|l| level < *l).unwrap_or(levels.len() - 1).max(1).min(levels.len() - 1);
+    let first = above.saturating_sub(1);
+    let weight = if above == first { 0.0 } else { (level - levels[first]) / (levels[above] - levels[first]) };
+    let ([low, high], weight) = ([row[first], row[above]], weight.clamp(0.0, 1.0));
+    // The difference of two numbers may be none; of equal ones the mean is what they are.
+    if low == high { low } else { low * (1.0 - weight) + high * weight }
 }
 
 /// The quantiles at [`LEVELS`] of errors of this standard deviation, normally distributed around 0.

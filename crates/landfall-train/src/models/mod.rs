@@ -1,5 +1,6 @@
 //! Models: a constructor that names the parameters, and a forward pass.
 
+pub mod chronos;
 mod columns;
 mod configuration;
 mod cross_asset;

@@ -5,7 +5,7 @@ use super::parameter::{Init, ParameterId, Parameters};
 use landfall::{Error, Rule, Value};
 use std::panic::Location;
 
-/// `x / √(mean x² + eps) · weight` over the last axis, weight `[d]`, eps 1e-5 (Zhang & Sennrich 2019).
+/// `x / √(mean x² + eps) · weight` over the last axis, weight `[d]`, eps 1e-5 unless another is given (Zhang & Sennrich 2019).
 ///
 /// ```
 /// use landfall::{DType, Graph};
@@ -21,6 +21,7 @@ use std::panic::Location;
 #[derive(Debug, Clone, Copy)]
 pub struct RmsNorm {
     weight: ParameterId,
+    eps: f64,
 }
 
 const EPS: f64 = 1e-5;
@@ -29,7 +30,20 @@ impl RmsNorm {
     /// A norm over `features` whose parameter is `name.weight`, 1 at first.
     #[track_caller]
     pub fn new(p: &mut Parameters, name: &str, features: usize) -> Self {
-        Self { weight: p.add(&format!("{name}.weight"), [features], Init::Constant(1.0)) }
+        Self::with_eps(p, name, features, EPS)
+    }
+
+    /// The same with another eps, 1e-6 in T5 for instance.
+    ///
+    /// ```
+    /// use landfall_train::nn::{Parameters, RmsNorm};
+    /// let mut p = Parameters::new();
+    /// RmsNorm::with_eps(&mut p, "layer_norm", 64, 1e-6);
+    /// assert_eq!(p.list()[0].name, "layer_norm.weight");
+    /// ```
+    #[track_caller]
+    pub fn with_eps(p: &mut Parameters, name: &str, features: usize, eps: f64) -> Self {
+        Self { weight: p.add(&format!("{name}.weight"), [features], Init::Constant(1.0)), eps }
     }
 
     /// `[.., d]` → the same shape.
@@ -41,7 +55,7 @@ impl RmsNorm {
         let (g, weight) = (cx.graph, cx.parameter(self.weight)?);
         same_size(cx, "rms_norm", (x, g.shape(x).rank().saturating_sub(1)), weight)?;
         // A norm, so in f32 whatever lies around it.
-        g.full_precision(|| g.rms_norm(x, weight, EPS))
+        g.full_precision(|| g.rms_norm(x, weight, self.eps))
     }
 }
 

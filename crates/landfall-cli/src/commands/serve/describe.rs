@@ -2,8 +2,7 @@
 
 use super::of_run::name;
 use landfall_forecast::run::Run;
-use landfall_forecast::without_run::INTERVAL;
-use landfall_forecast::zero_shot::MOST_ROWS;
+use landfall_forecast::without_run::{INTERVAL, PanelForecaster};
 use landfall_train::data::{DateForm, Known, ReadOptions};
 use serde_json::json;
 use std::net::SocketAddr;
@@ -155,17 +154,17 @@ What is wrong with a request is said in JSON: {{\"status\": 422, \"error\": \"..
 }
 
 /// The pretrained forecaster, as JSON: columns, series and horizon are those of a request.
-pub(super) fn pretrained(weights: Option<&Path>, context: usize, most: usize) -> String {
+pub(super) fn pretrained(weights: Option<&Path>, forecaster: &PanelForecaster, most: usize) -> String {
     json!({
         "landfall": env!("CARGO_PKG_VERSION"),
-        "forecaster": "zero-shot",
+        "forecaster": forecaster.name(),
         "weights": weights,
         "columns": null,
         "targets": null,
         "rows": 1,
-        "context": context,
+        "context": forecaster.context(),
         "horizon": null,
-        "longest_horizon": MOST_ROWS,
+        "longest_horizon": forecaster.most_rows(),
         "levels": [],
         "interval_levels": [INTERVAL],
         "series": null,
@@ -175,10 +174,10 @@ pub(super) fn pretrained(weights: Option<&Path>, context: usize, most: usize) ->
 }
 
 /// The API without a run in plain text.
-pub(super) fn help_without_run(context: usize, address: SocketAddr) -> String {
+pub(super) fn help_without_run(context: usize, most: usize, address: SocketAddr) -> String {
     format!(
         "\
-Landfall's pretrained forecaster continues any series: 1 to {MOST_ROWS} rows after a history, of which it reads the last {context} rows.
+Landfall's pretrained forecaster continues any series: 1 to {most} rows after a history, of which it reads the last {context} rows.
 
 POST /forecast?horizon=N    a history (application/json or text/csv) in, its forecast out
 GET  /model                 rows, the longest horizon and levels, as JSON

@@ -146,8 +146,8 @@ fn without_run(args: &Args) -> Result<(), CliError> {
     forecaster.device().iter().for_each(|device| output::note(device));
     let context = forecaster.context();
     let ready = Ready {
-        model: describe::pretrained(pretrained, context, most),
-        help: describe::help_without_run(context, opened.address),
+        model: describe::pretrained(pretrained, &forecaster, most),
+        help: describe::help_without_run(context, forecaster.most_rows(), opened.address),
         title: pretrained
             .map_or_else(|| "the pretrained forecaster".to_owned(), |path| path.display().to_string()),
         forecasts: WithoutRun::of(&forecaster, limits(args).histories),

@@ -10,8 +10,7 @@ use super::request::{refused, unprocessable};
 use hyper::{Response, StatusCode};
 use landfall_forecast::ForecastError;
 use landfall_forecast::run::Forecast;
-use landfall_forecast::without_run::{INTERVAL, PanelForecaster, Prepared, Spread, check, unused};
-use landfall_forecast::zero_shot::Quantiles;
+use landfall_forecast::without_run::{INTERVAL, PanelForecaster, Prepared, Rows, Spread, check, unused};
 use landfall_train::data::{Column as Values, DataError, Frame, Panel, ReadOptions, Series, Spelling};
 
 /// The parameters of a request, as a refusal lists them.
@@ -26,6 +25,12 @@ pub(super) struct WithoutRun {
     most: usize,
     /// Rows of a series that are read.
     context: usize,
+    /// Rows that are forecast at most.
+    horizon: usize,
+    /// Levels of the network's quantiles.
+    levels: Vec<f64>,
+    /// What forecasts.
+    name: &'static str,
 }
 
 /// Its network.
@@ -42,19 +47,19 @@ pub(super) struct Ahead {
 
 impl Network for Pretrained {
     type Job = Ahead;
-    type Done = Vec<Quantiles>;
+    type Done = Rows;
 
     fn most(&self) -> usize {
         self.most
     }
 
-    fn predict(&mut self, jobs: Vec<Ahead>) -> Result<Vec<Vec<Quantiles>>, String> {
+    fn predict(&mut self, jobs: Vec<Ahead>) -> Result<Vec<Rows>, String> {
         let mut horizons: Vec<usize> = jobs.iter().map(|job| job.horizon).collect();
         horizons.sort_unstable();
         horizons.dedup();
         let mut done = vec![Vec::new(); jobs.len()];
         for horizon in horizons {
-            let mut of: Vec<(&Ahead, &mut Vec<Quantiles>)> =
+            let mut of: Vec<(&Ahead, &mut Rows)> =
                 jobs.iter().zip(&mut done).filter(|(job, _)| job.horizon == horizon).collect();
             let columns: Vec<&Vec<f64>> = of.iter().map(|(job, _)| &job.values).collect();
             let rows = self.forecaster.quantiles(&columns, horizon).map_err(|why| why.to_string())?;
@@ -147,7 +152,8 @@ impl Known {
 impl WithoutRun {
     /// For requests of so many series at most.
     pub(super) fn of(forecaster: &PanelForecaster, most: usize) -> Self {
-        Self { most, context: forecaster.context() }
+        let (horizon, levels) = (forecaster.most_rows(), forecaster.levels().to_vec());
+        Self { most, context: forecaster.context(), horizon, levels, name: forecaster.name() }
     }
 
     fn json(&self, body: &[u8], columns: &Columns, asked: &Asked) -> Result<Vec<Known>, Refusal> {
@@ -226,7 +232,7 @@ impl Forecasts for WithoutRun {
     type Rest = Rest;
 
     fn name(&self) -> String {
-        "zero-shot".to_owned()
+        self.name.to_owned()
     }
 
     fn asked(&self, query: Option<&str>) -> Result<Asked, Refusal> {
@@ -250,7 +256,7 @@ impl Forecasts for WithoutRun {
         let (target, series) = (of("target").map(target).transpose()?, of("series"));
         let series = series.map(|name| decoded("series", name)).transpose()?;
         let asked = Asked { series, target, horizon, quantiles, intervals };
-        check(horizon, asked.spread()).map_err(|why| asked_wrongly(&why))?;
+        check(horizon, self.horizon, asked.spread()).map_err(|why| asked_wrongly(&why))?;
         Ok(asked)
     }
 
@@ -299,14 +305,14 @@ impl Forecasts for WithoutRun {
         Ok((jobs, Rest { asked, columns, prepared, named, notes }))
     }
 
-    fn finish(&self, done: Vec<Vec<Quantiles>>, rest: Rest, form: Form) -> Result<Response<Body>, Refusal> {
+    fn finish(&self, done: Vec<Rows>, rest: Rest, form: Form) -> Result<Response<Body>, Refusal> {
         let Rest { asked, columns, prepared, named, notes } = rest;
         if done.len() != prepared.len() * columns.len() {
             let text = format!("{} columns were forecast of {}", done.len(), prepared.len() * columns.len());
             return Err(internal(text));
         }
         let each = prepared.into_iter().zip(done.chunks(columns.len().max(1)));
-        let all: Vec<Forecast> = each.map(|(prepared, rows)| prepared.finish(rows, asked.spread())).collect();
+        let all: Vec<Forecast> = each.map(|(prepared, rows)| prepared.finish(rows, &self.levels, asked.spread())).collect();
         let answered = Answered {
             columns: &columns,
             levels: &asked.quantiles,

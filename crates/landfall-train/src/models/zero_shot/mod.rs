@@ -11,6 +11,7 @@ pub use crops::{Crops, Lengths};
 pub use forecaster::{ZeroShotForecaster, ZeroShotForecasterConfig};
 pub use network::ZeroShot;
 pub use scaling::{RATIO, Scaled, in_logarithms, scaled};
+pub(super) use scaling::{asinh, sinh};
 pub use sizes::{LEVELS, Seen, ZeroShotConfig};
 
 #[cfg(test)]

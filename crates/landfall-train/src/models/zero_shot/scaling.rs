@@ -95,15 +95,19 @@ impl Scaled {
     pub fn original(&self, g: &Graph, scaled: Value) -> Result<Value, Error> {
         let shape = g.shape(scaled);
         let wide = |v: Value| g.reshape(v, (1..shape.rank()).fold(shape, |s, axis| s.with(axis, 1)));
-        let half = g.affine(g.sub(g.exp(scaled)?, g.exp(g.neg(scaled)?)?)?, 0.5, 0.0)?;
-        let unit = g.add(g.mul(half, wide(self.deviation)?)?, wide(self.mean)?)?;
+        let unit = g.add(g.mul(sinh(g, scaled)?, wide(self.deviation)?)?, wide(self.mean)?)?;
         g.mul(unit, wide(self.largest)?)
     }
 }
 
 /// `asinh x = sign(x)·ln(1 + |x| + x²/(1 + √(x² + 1)))`, which does not cancel near 0.
-fn asinh(g: &Graph, x: Value) -> Result<Value, Error> {
+pub(in crate::models) fn asinh(g: &Graph, x: Value) -> Result<Value, Error> {
     let (size, square) = (g.abs(x)?, g.square(x)?);
     let root = g.affine(g.sqrt(g.affine(square, 1.0, 1.0)?)?, 1.0, 1.0)?;
     g.mul(g.sign(x)?, g.log1p(g.add(size, g.div(square, root)?)?)?)
+}
+
+/// `sinh x = (eˣ − e⁻ˣ)/2`.
+pub(in crate::models) fn sinh(g: &Graph, x: Value) -> Result<Value, Error> {
+    g.affine(g.sub(g.exp(x)?, g.exp(g.neg(x)?)?)?, 0.5, 0.0)
 }

@@ -1,0 +1,37 @@
+//! Why Chronos weights are not read, or give no forecast.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the weights of Chronos-2 are not read, or give no forecast.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant's text says what its fields are")]
+pub enum ChronosError {
+    #[error("cannot read {}: {why}; give a folder with config.json and model.safetensors", .path.display())]
+    Read { path: PathBuf, why: io::Error },
+    #[error("cannot write {}: {why}; check the path and the room on its disk", .path.display())]
+    Write { path: PathBuf, why: io::Error },
+    #[error("{} is not understood: {why}", .path.display())]
+    Config { path: PathBuf, why: String },
+    #[error("{}: {option} is {value}; {why}", .path.display())]
+    Option { path: PathBuf, option: &'static str, value: String, why: &'static str },
+    #[error("{} is not a whole safetensors file: {why}", .path.display())]
+    Format { path: PathBuf, why: String },
+    #[error("{}: {why}", .path.display())]
+    Tensor { path: PathBuf, why: String },
+    #[error("the horizon is {horizon}; it must be 1 to {most} rows")]
+    Horizon { horizon: usize, most: usize },
+    #[error("group {group}, counted from 0, has no series to forecast; give at least one target")]
+    NoTarget { group: usize },
+    #[error("group {group}, counted from 0: {what} has {rows} rows; {expected}")]
+    Rows { group: usize, what: String, rows: usize, expected: String },
+    #[error("group {group}, counted from 0: {what} has {value} in row {row}; give finite values, and NaN where one is missing")]
+    Infinite { group: usize, what: String, row: usize, value: f64 },
+    #[error("group {group}, counted from 0: {what} has no value; leave it out")]
+    Empty { group: usize, what: String },
+    #[error(transparent)]
+    Engine(#[from] landfall::Error),
+}
+
+landfall::debug_as_text!(ChronosError);

@@ -1,0 +1,150 @@
+//! A folder of weights.
+
+use super::config;
+use super::error::ChronosError;
+use crate::checkpoint::{File, Tensor};
+use crate::files;
+use crate::models::chronos::Chronos2;
+use crate::nn::Parameter;
+use landfall::{DType, HostTensor, Shape, Spec, State};
+use safetensors::SafeTensors;
+use safetensors::tensor::Dtype;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+const CONFIG: &str = "config.json";
+const WEIGHTS: &str = "model.safetensors";
+
+/// The weights of a Chronos-2 and what its folder says of it.
+#[derive(Debug, Clone)]
+pub struct Weights {
+    /// The network that they are of.
+    pub network: Chronos2,
+    /// The text of `config.json`.
+    config: String,
+    path: PathBuf,
+    /// The file's bytes, from which parameters go to a state one by one.
+    bytes: Vec<u8>,
+}
+
+impl Weights {
+    /// Reads `config.json` and `model.safetensors` of a folder, as the authors' `save_pretrained` writes them. Names, dtypes and shapes of
+    /// all tensors are checked; no more memory is taken than the file has bytes.
+    ///
+    /// # Errors
+    /// What cannot be read; an option that is not supported, by its name and value; a tensor that is missing, unknown, of another shape
+    /// or not finite.
+    pub fn read(folder: &Path) -> Result<Self, ChronosError> {
+        let (sizes, config) = config::read(&folder.join(CONFIG))?;
+        let path = folder.join(WEIGHTS);
+        let bytes = files::read(&path).map_err(|why| ChronosError::Read { path: path.clone(), why })?;
+        let wrong = |why: String| ChronosError::Config { path: folder.join(CONFIG), why };
+        let network = Chronos2::new(sizes).map_err(wrong)?;
+        let weights = Self { network, config, path, bytes };
+        weights.check()?;
+        Ok(weights)
+    }
+
+    /// Whether a folder is one of Chronos, by its `config.json`.
+    #[must_use]
+    pub fn are_in(folder: &Path) -> bool {
+        folder.is_dir() && files::read_text(&folder.join(CONFIG)).is_ok_and(|text| text.contains("chronos_config"))
+    }
+
+    fn tensors(&self) -> Result<SafeTensors<'_>, ChronosError> {
+        let format = |why: safetensors::SafeTensorError| ChronosError::Format {
+            path: self.path.clone(),
+            why: why.to_string(),
+        };
+        SafeTensors::deserialize(&self.bytes).map_err(format)
+    }
+
+    fn refused(&self, why: String) -> ChronosError {
+        ChronosError::Tensor { path: self.path.clone(), why }
+    }
+
+    /// Compares names, dtypes, shapes and values with those of the network.
+    fn check(&self) -> Result<(), ChronosError> {
+        let tensors = self.tensors()?;
+        let mut known = BTreeSet::new();
+        for parameter in self.network.parameters().list() {
+            for name in &parameter.parts {
+                known.insert(name.as_str());
+                let tensor = self.tensor(&tensors, name, part(parameter))?;
+                if let Some(element) = tensor.data.iter().position(|x| !x.is_finite()) {
+                    let value = tensor.data[element];
+                    return Err(self.refused(format!("tensor {name} has {value} as element {element}")));
+                }
+            }
+        }
+        let unknown = tensors.names().into_iter().find(|name| !known.contains(name));
+        match unknown {
+            Some(name) => Err(self.refused(format!("tensor {name} belongs to no parameter of the model"))),
+            None => Ok(()),
+        }
+    }
+
+    /// A tensor of this shape.
+    fn tensor(&self, all: &SafeTensors<'_>, name: &str, shape: Shape) -> Result<HostTensor, ChronosError> {
+        let view = all.tensor(name).map_err(|_| {
+            self.refused(format!("tensor {name} is missing; the model has it as {shape}"))
+        })?;
+        if view.shape() != shape.dims() {
+            return Err(self.refused(format!("tensor {name} is {:?}, the model has it as {shape}", view.shape())));
+        }
+        let dtype = match view.dtype() {
+            Dtype::F32 => DType::F32,
+            Dtype::F64 => DType::F64,
+            Dtype::BF16 => DType::BF16,
+            Dtype::F16 => DType::F16,
+            other => return Err(self.refused(format!("tensor {name} has dtype {other:?}; give floats"))),
+        };
+        Ok(HostTensor::from_bytes(Spec { dtype, shape }, view.data()).map_err(landfall::Error::from)?)
+    }
+
+    /// Writes the parameters into a state that has them.
+    ///
+    /// # Errors
+    /// A state of another model; a device fault.
+    pub fn load(&self, state: &mut State) -> Result<(), ChronosError> {
+        let tensors = self.tensors()?;
+        for parameter in self.network.parameters().list() {
+            let mut data = Vec::with_capacity(parameter.shape.elements());
+            for name in &parameter.parts {
+                data.extend(self.tensor(&tensors, name, part(parameter))?.data);
+            }
+            let whole = HostTensor::new(DType::F64, parameter.shape, data).map_err(landfall::Error::from)?;
+            state.write_host(&parameter.name, &whole)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a folder of the authors' form with these values of the parameters, in their order, as f32.
+    ///
+    /// # Errors
+    /// A folder that cannot be written.
+    pub fn write(&self, folder: &Path, values: &[HostTensor]) -> Result<(), ChronosError> {
+        let failed = |path: &Path, why| ChronosError::Write { path: path.to_owned(), why };
+        std::fs::create_dir_all(folder).map_err(|why| failed(folder, why))?;
+        let mut file = File::default();
+        for (parameter, value) in self.network.parameters().list().iter().zip(values) {
+            let shape = part(parameter);
+            for (name, data) in parameter.parts.iter().zip(value.data.chunks(shape.elements().max(1))) {
+                let own = HostTensor::new(DType::F32, shape, data.to_vec()).map_err(landfall::Error::from)?;
+                file.tensors.insert(name.clone(), Tensor::from(&own));
+            }
+        }
+        // What transformers asks for.
+        file.metadata.insert("format".to_owned(), "pt".to_owned());
+        let path = folder.join(WEIGHTS);
+        file.write(&path).map_err(|why| failed(&path, std::io::Error::other(why.to_string())))?;
+        let path = folder.join(CONFIG);
+        files::replace(&path, self.config.as_bytes()).map_err(|why| failed(&path, why))
+    }
+}
+
+/// The shape of each of a parameter's parts.
+fn part(parameter: &Parameter) -> Shape {
+    let rows = parameter.shape.dims().first().copied().unwrap_or(1);
+    parameter.shape.with(0, rows / parameter.parts.len().max(1))
+}

@@ -1,0 +1,24 @@
+//! Forecasts by the weights of Chronos-2, from the folders that its authors' package writes.
+//!
+//! ```no_run
+//! use landfall::Engine;
+//! use landfall_forecast::chronos::{Forecaster, Group, Weights};
+//! let weights = Weights::read("chronos-2".as_ref())?; // config.json and model.safetensors
+//! let mut forecaster = Forecaster::new(&Engine::cpu()?, &weights)?;
+//! let sales = Group::of(vec![112.0, 118.0, 132.0, 129.0, 121.0, 135.0]);
+//! let rows = forecaster.forecast(&[sales], 12)?.remove(0).remove(0);
+//! assert_eq!((rows.len(), rows[0].len()), (12, forecaster.levels().len()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod config;
+mod encode;
+mod error;
+mod folder;
+mod forecaster;
+mod mixture;
+
+pub use encode::{ordinal, target_means};
+pub use error::ChronosError;
+pub use folder::Weights;
+pub use forecaster::{Forecaster, Group, Known};

@@ -1,0 +1,11 @@
+//! Chronos-2 (Ansari et al. 2025, [arXiv 2510.15821](https://arxiv.org/abs/2510.15821)) and Chronos-Bolt (Ansari et al. 2024): pretrained
+//! forecasters of others, with the names and shapes of their authors' checkpoints.
+
+mod network;
+mod parts;
+mod scale;
+mod sizes;
+
+pub use network::{Ahead, Chronos2, Seen};
+pub use scale::{Scale, scale, quantile_loss};
+pub use sizes::Chronos2Config;
