@@ -160,7 +160,7 @@ fn pack(dist: &Path, folder: &Path, form: &str) -> Result<(), String> {
     let (program, arguments): (_, &[&str]) = if form == "zip" {
         ("zip", &["-9", "-X", "-q", "-r"])
     } else {
-        ("tar", &["--sort=name", "--owner=0", "--group=0", "--use-compress-program=gzip -9n", "-cf"])
+        ("tar", &["--sort=name", "--owner=0", "--group=0", "--use-compress-program=xz -9", "-cf"])
     };
     must(Command::new(program).current_dir(dist).args(arguments).arg(&archive).arg(name))?;
     let size = std::fs::metadata(&archive).map_err(|e| format!("{}: {e}", archive.display()))?.len();
@@ -176,6 +176,8 @@ fn wheel(top: &Path, dist: &Path, target: &Target) -> Result<(), String> {
     let Some(platform) = target.wheel else { return Ok(()) };
     let mut maturin = Command::new("maturin");
     maturin.current_dir(top).args(["build", "--profile", "bundle", "--manifest-path", "python/Cargo.toml"]);
+    // What the archive has: the program is in the wheel too, and cargo builds the crates of both once.
+    maturin.args(["--features", "extension-module,landfall-cli/parquet"]);
     maturin.args(["--target", target.triple, "--compatibility", platform]).arg("--out").arg(dist);
     if target.zig() {
         maturin.arg("--zig");
@@ -203,7 +205,7 @@ fn sums(dist: &Path) -> Result<String, String> {
     let failed = |e: std::io::Error| format!("{}: {e}", dist.display());
     let entries = std::fs::read_dir(dist).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
     let names = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let packed = |name: &String| [".tar.gz", ".zip", ".whl"].iter().any(|end| name.ends_with(end));
+    let packed = |name: &String| [".tar.xz", ".zip", ".whl"].iter().any(|end| name.ends_with(end));
     let mut names: Vec<String> = names.filter(packed).collect();
     names.sort();
     let mut text = String::new();

@@ -54,9 +54,9 @@ impl Target {
         matches!(self.linker, Linker::Zig(_))
     }
 
-    /// The form of the archive: what the system opens by itself.
+    /// The form of the archive: what the system opens by itself. With gzip the program for x86-64 is larger than an archive may be.
     pub(super) fn form(&self) -> &'static str {
-        if self.triple.contains("windows") { "zip" } else { "tar.gz" }
+        if self.triple.contains("windows") { "zip" } else { "tar.xz" }
     }
 
     pub(super) fn program(&self) -> &'static str {
