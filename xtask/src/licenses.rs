@@ -1,5 +1,6 @@
 //! The licences of the crates whose code is in the Python wheel.
 
+use crate::command::output;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -10,7 +11,7 @@ const FILE: &str = "python/THIRD-PARTY.md";
 
 /// Writes the list, or only compares it.
 pub(crate) fn run(top: &Path, check: bool) -> Result<(), String> {
-    let text = list(top)?;
+    let text = list(top, "landfall-python", "the wheel", &["landfall-cli/parquet"])?;
     let path = top.join(FILE);
     if !check {
         return std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()));
@@ -21,28 +22,24 @@ pub(crate) fn run(top: &Path, check: bool) -> Result<(), String> {
     }
 }
 
-fn list(top: &Path) -> Result<String, String> {
-    let output = Command::new(env!("CARGO"))
-        .current_dir(top)
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--locked",
-            "--filter-platform",
-            "x86_64-unknown-linux-gnu",
-        ])
-        .output()
-        .map_err(|e| format!("cargo could not be started: {e}"))?;
-    let metadata: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|e| format!("cargo metadata: {e}: {}", String::from_utf8_lossy(&output.stderr)))?;
+/// The list of what a package of this workspace holds, under the name that readers know, with these features.
+pub(crate) fn list(top: &Path, root: &str, called: &str, features: &[&str]) -> Result<String, String> {
+    let platform = ["--filter-platform", "x86_64-unknown-linux-gnu"];
+    let text = output(
+        Command::new(env!("CARGO"))
+            .current_dir(top)
+            .args(["metadata", "--format-version", "1", "--locked"])
+            .args(platform)
+            .args(features.iter().flat_map(|feature| ["--features", feature])),
+    )?;
+    let metadata: Value = serde_json::from_str(&text).map_err(|e| format!("cargo metadata: {e}"))?;
     let by_id = |of: &Value| -> HashMap<String, Value> {
         let items = of.as_array().into_iter().flatten();
         items.map(|item| (item["id"].as_str().unwrap_or_default().to_owned(), item.clone())).collect()
     };
     let (packages, nodes) = (by_id(&metadata["packages"]), by_id(&metadata["resolve"]["nodes"]));
-    let root = packages.iter().find(|(_, package)| package["name"] == "landfall-python").map(|(id, _)| id);
-    let mut open = vec![root.ok_or("there is no package landfall-python")?.clone()];
+    let id = packages.iter().find(|(_, package)| package["name"] == root).map(|(id, _)| id);
+    let mut open = vec![id.ok_or_else(|| format!("there is no package {root}"))?.clone()];
     let mut found = BTreeSet::new();
     while let Some(id) = open.pop() {
         if !found.insert(id.clone()) {
@@ -68,7 +65,7 @@ fn list(top: &Path) -> Result<String, String> {
         .collect();
     rows.sort();
     Ok(format!(
-        "# Crates in the wheel\n\nThe compiled part of the Python package holds code of these crates. Written by `cargo xtask licenses` from \
+        "# Crates in {called}\n\nIts compiled part holds code of these crates. Written by `cargo xtask licenses` from \
          Cargo.lock; macros that run at build time are among them.\n\n| crate | version | licence | source |\n|---|---|---|---|\n{}\n",
         rows.join("\n")
     ))

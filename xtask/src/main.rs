@@ -8,6 +8,7 @@ mod kernels;
 mod licenses;
 mod load;
 mod readme;
+mod release;
 
 use clap::{Parser, Subcommand};
 use command::must;
@@ -61,6 +62,8 @@ enum Task {
         #[arg(value_name = "TEST")]
         tests: Vec<String>,
     },
+    /// Put archives of the program, wheels, their sums and the release note into dist/; publishes nothing
+    Release(release::Arguments),
     /// Inject random faults into the program and check the results: docs/campaigns.md
     Campaign(campaign::Arguments),
     /// Post a file to a server's /forecast again and again, and print the rate and the times of requests
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Task::Licenses { check } => licenses::run(&top, check),
         Task::Shuffle { arguments } => shuffle(&top, &arguments),
         Task::Bundle { tests } => bundle::run(&top, &tests),
+        Task::Release(arguments) => release::run(&top, &arguments),
         Task::Campaign(arguments) => return campaign::run(&arguments),
         Task::Load(arguments) => return load::run(&arguments),
     };
@@ -137,6 +141,9 @@ mod tests {
             "shuffle --seed 3 softmax",
             "shuffle -- --help",
             "bundle suite python",
+            "release",
+            "release x86_64-unknown-linux-musl --no-wheels",
+            "release --check",
             "campaign kill --count 3 --seed 4 --program p",
             "campaign short --program p",
             "campaign --seed 4 short",
@@ -157,6 +164,8 @@ mod tests {
             "ops all",
             "kernels softmax --everywhere",
             "kernels --everywhere --architectures sm_80",
+            "release armv7-unknown-linux-gnueabihf",
+            "release --check --no-wheels",
             "campaign",
             "campaign kill --case 3",
             "campaign fuzz pickle",

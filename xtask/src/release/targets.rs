@@ -1,0 +1,109 @@
+//! The targets of a release, in one list: what links each, what runs it, and what its wheel is called.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What links for a target.
+#[derive(Clone, Copy, PartialEq)]
+enum Linker {
+    /// cargo-zigbuild, which has the C library of Linux targets. With a version of glibc, the oldest that the program runs on.
+    Zig(&'static str),
+    /// A C compiler of this name.
+    Compiler(&'static str),
+    /// The linker of macOS, on macOS.
+    Apple,
+}
+
+/// A target.
+pub(super) struct Target {
+    pub(super) triple: &'static str,
+    linker: Linker,
+    /// What stands before a program of the target to run it here; nothing where this machine runs it itself.
+    runner: &'static [&'static str],
+    /// The platform in the name of the wheel; none where no wheel is made.
+    pub(super) wheel: Option<&'static str>,
+}
+
+/// All. The results of the first are what those of the others are compared with.
+pub(super) const TARGETS: &[Target] = &[
+    Target {
+        triple: "x86_64-unknown-linux-gnu",
+        linker: Linker::Zig(".2.17"),
+        runner: &[],
+        wheel: Some("manylinux_2_17"),
+    },
+    Target {
+        triple: "aarch64-unknown-linux-gnu",
+        linker: Linker::Zig(".2.17"),
+        runner: &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
+        wheel: Some("manylinux_2_17"),
+    },
+    Target { triple: "x86_64-unknown-linux-musl", linker: Linker::Zig(""), runner: &[], wheel: None },
+    Target {
+        triple: "x86_64-pc-windows-gnu",
+        linker: Linker::Compiler("x86_64-w64-mingw32-gcc"),
+        runner: &["wine"],
+        wheel: None,
+    },
+    Target { triple: "aarch64-apple-darwin", linker: Linker::Apple, runner: &[], wheel: None },
+    Target { triple: "x86_64-apple-darwin", linker: Linker::Apple, runner: &[], wheel: None },
+];
+
+impl Target {
+    pub(super) fn zig(&self) -> bool {
+        matches!(self.linker, Linker::Zig(_))
+    }
+
+    /// The form of the archive: what the system opens by itself. With gzip the program for x86-64 is larger than an archive may be.
+    pub(super) fn form(&self) -> &'static str {
+        if self.triple.contains("windows") { "zip" } else { "tar.xz" }
+    }
+
+    pub(super) fn program(&self) -> &'static str {
+        if self.triple.contains("windows") { "landfall.exe" } else { "landfall" }
+    }
+
+    /// Whether this machine has its linker.
+    pub(super) fn links_here(&self) -> bool {
+        match self.linker {
+            Linker::Zig(_) => answers("cargo-zigbuild"),
+            Linker::Compiler(name) => answers(name),
+            Linker::Apple => cfg!(target_os = "macos"),
+        }
+    }
+
+    /// The command that runs a program of it here, or why none does.
+    pub(super) fn command(&self, program: &Path) -> Result<Command, String> {
+        let own = self.triple.starts_with(std::env::consts::ARCH)
+            && self.triple.contains(if cfg!(target_os = "macos") { "apple" } else { std::env::consts::OS });
+        if own {
+            return Ok(Command::new(program));
+        }
+        let Some((runner, rest)) = self.runner.split_first() else {
+            return Err("nothing here runs it".to_owned());
+        };
+        if !answers(runner) {
+            return Err(format!("{runner} is not here"));
+        }
+        let mut command = Command::new(runner);
+        command.args(rest).arg(program);
+        Ok(command)
+    }
+
+    /// Cargo, about to build for it.
+    pub(super) fn cargo(&self, top: &Path) -> Command {
+        let (build, oldest) = match self.linker {
+            Linker::Zig(oldest) => ("zigbuild", oldest),
+            Linker::Compiler(_) | Linker::Apple => ("build", ""),
+        };
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(top).args([build, "--target", &format!("{}{oldest}", self.triple)]);
+        cargo
+    }
+}
+
+/// Whether there is a program of this name that says its version.
+fn answers(program: &str) -> bool {
+    let asked = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    asked.is_ok_and(|status| status.success())
+}
