@@ -11,7 +11,7 @@ import ctypes
 from landfall import _cuda
 _cuda.preload()
 loaded = _cuda.load_missing()
-for name in ("libnvrtc.so.13", "libcublasLt.so.13"):
+for name in _cuda._LIBRARIES:
     ctypes.CDLL(name)
 print(loaded)
 """

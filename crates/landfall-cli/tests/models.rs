@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{Folder, SMALL, csv};
+use program::{Folder, SMALL, csv, native};
 
 fn folder() -> Folder {
     let f = Folder::new();
@@ -141,7 +141,7 @@ fn several_seeds_make_a_table() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&f.read("all/summary.json")).expect("JSON"), object);
     assert_eq!(
         f.refused("forecast all"),
-        "all holds the runs of several seeds; name one of them, as all/seed-1"
+        format!("all holds the runs of several seeds; name one of them, as {}", native("all/seed-1"))
     );
     // A seed is no part of the configuration; what changes a result is.
     let alone = f.runs(&format!("{DLINEAR} --epochs 1 --seed 9 --json --out one")).json();

@@ -53,9 +53,9 @@ fn the_file_holds_what_the_errors_are_computed_from() {
 
     assert_eq!(f.refused("evaluate run --predictions p.csv"), "p.csv exists already; choose another file");
     let ran = f.run("evaluate run --predictions nosuch/p.csv");
-    let why =
-        "error: cannot write nosuch/p.csv: No such file or directory (os error 2); choose another file\n";
-    assert_eq!((ran.code, ran.notes()), (Some(2), why));
+    let why = f.why_not("nosuch/p.csv");
+    let said = format!("error: cannot write nosuch/p.csv: {why}; choose another file\n");
+    assert_eq!((ran.code, ran.notes()), (Some(2), said.as_str()));
 }
 
 #[test]

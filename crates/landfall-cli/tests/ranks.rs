@@ -200,7 +200,6 @@ fn ranks_that_differ_are_told_what_differs() {
 }
 
 /// A rank that is killed ends the others with its number, and leaves a checkpoint that any number of ranks goes on from.
-#[cfg(unix)]
 #[test]
 fn a_rank_that_is_killed_ends_all() {
     let f = folder();

@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{Folder, SMALL, csv, steps};
+use program::{Folder, SMALL, csv, native, steps};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -168,8 +168,11 @@ fn a_run_that_died_before_its_first_checkpoint_starts_over() {
     }
     assert_eq!(
         f.refused("train --resume run"),
-        "run has no checkpoint yet: its run ended before the first one; start it again with: landfall train --config \
-         run/config.toml --out run"
+        format!(
+            "run has no checkpoint yet: its run ended before the first one; start it again with: landfall train --config \
+             {} --out run",
+            native("run/config.toml")
+        )
     );
     f.write("run/notes.txt", "mine");
     assert!(
@@ -181,6 +184,7 @@ fn a_run_that_died_before_its_first_checkpoint_starts_over() {
     assert_eq!(f.read("run/metrics.jsonl"), metrics);
 }
 
+#[cfg(unix)]
 #[test]
 fn ctrl_c_saves_and_says_how_to_go_on() {
     let f = folder();

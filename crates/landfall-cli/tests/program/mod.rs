@@ -45,6 +45,13 @@ impl Folder {
         std::fs::read_to_string(self.path().join(name)).expect(name)
     }
 
+    /// What this system says of a file that cannot be made or opened, as one in a folder that is not there.
+    pub(crate) fn why_not(&self, name: &str) -> std::io::Error {
+        let path = self.path().join(name);
+        let opened = std::fs::OpenOptions::new().append(true).open(path);
+        opened.expect_err("a file that is not there")
+    }
+
     /// Names in the folder, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         Self::names_in(self.path())
@@ -97,6 +104,11 @@ impl Ran {
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(self.out.lines().last().expect("a line")).expect("JSON")
     }
+}
+
+/// A path as this system writes it.
+pub(crate) fn native(path: &str) -> String {
+    path.replace('/', std::path::MAIN_SEPARATOR_STR)
 }
 
 /// An hourly CSV of this many rows with two columns: a day with noise, and a slow wave.

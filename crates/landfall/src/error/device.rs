@@ -3,6 +3,23 @@
 use super::Error;
 use std::fmt;
 
+/// What the system calls CUDA's libraries, and the variable that lists the folders where it looks for them.
+#[cfg(not(windows))]
+mod library {
+    pub(super) const DRIVER: &str = "libcuda.so.1";
+    pub(super) const NVRTC: &str = "libnvrtc.so";
+    pub(super) const CUBLASLT: &str = "libcublasLt.so";
+    pub(super) const FOLDERS: &str = "LD_LIBRARY_PATH";
+}
+#[cfg(windows)]
+mod library {
+    pub(super) const DRIVER: &str = "nvcuda.dll";
+    pub(super) const NVRTC: &str = "nvrtc64_130_0.dll";
+    pub(super) const CUBLASLT: &str = "cublasLt64_13.dll";
+    pub(super) const FOLDERS: &str = "PATH";
+}
+use library::{CUBLASLT, DRIVER, FOLDERS, NVRTC};
+
 /// A missing CUDA component, and what to do about it.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -10,9 +27,7 @@ use std::fmt;
 pub enum Absence {
     #[error("this build has no CUDA; build with the feature `cuda`")]
     Feature,
-    #[error(
-        "no NVIDIA driver: libcuda.so.1 was not found; install the NVIDIA driver (580 or newer for CUDA 13)"
-    )]
+    #[error("no NVIDIA driver: {DRIVER} was not found; install the NVIDIA driver (580 or newer for CUDA 13)")]
     Driver,
     #[error("the NVIDIA driver does not start: {why}; check that a GPU is visible (nvidia-smi)")]
     DriverStart { why: String },
@@ -23,8 +38,8 @@ pub enum Absence {
     #[error("GPU {ordinal} has no memory pools; a GPU and driver of the last years are needed")]
     Pools { ordinal: u32 },
     #[error(
-        "no run-time compiler: libnvrtc.so was not found; install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, \
-         and have its folder in LD_LIBRARY_PATH"
+        "no run-time compiler: {NVRTC} was not found; install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, \
+         and have its folder in {FOLDERS}"
     )]
     Nvrtc,
     #[error("the run-time compiler is of CUDA {found}; at least {needed} is needed: install a newer NVRTC")]
@@ -32,13 +47,14 @@ pub enum Absence {
     #[error("the run-time compiler of CUDA {version} does not know {arch}; install a newer NVRTC")]
     Architecture { version: Version, arch: String },
     #[error(
-        "no matrix library: libcublasLt.so was not found; install the CUDA toolkit or `pip install nvidia-cublas`, and \
-         have its folder in LD_LIBRARY_PATH"
+        "no matrix library: {CUBLASLT} was not found; install the CUDA toolkit or `pip install nvidia-cublas`, and \
+         have its folder in {FOLDERS}"
     )]
     CublasLt,
+    // There is none for Windows.
     #[error(
         "no NCCL, which several GPUs need: libnccl.so.2 was not found ({why}); install it or `pip install nvidia-nccl-cu13`, and \
-         have its folder in LD_LIBRARY_PATH"
+         have its folder in {FOLDERS}"
     )]
     Nccl { why: String },
     #[error("NCCL is of version {found}; at least {needed} is needed: install a newer one")]
