@@ -5,7 +5,9 @@ use crate::engines;
 use crate::failure::raised;
 use landfall::DType;
 use landfall_forecast::ForecastError;
-use landfall_forecast::chronos::{ChronosError, Forecaster, Group, Known, Weights, ordinal, target_means};
+use landfall_forecast::chronos::{
+    Categories, ChronosError, Forecaster, Group, Known, Weights, ordinal, target_means,
+};
 use landfall_forecast::run::{Device, SettingsError, on_device};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -78,7 +80,10 @@ impl PyChronos {
         let of = |(targets, past, known): &Given<'_>| Group {
             targets: rows(targets),
             past: rows(past),
-            known: known.iter().map(|(past, future)| Known { past: numbers(past), future: numbers(future) }).collect(),
+            known: known
+                .iter()
+                .map(|(past, future)| Known { past: numbers(past), future: numbers(future) })
+                .collect(),
         };
         let groups: Vec<Group> = groups.iter().map(of).collect();
         let all = py.detach(|| self.locked().forecast(&groups, horizon));
@@ -101,9 +106,6 @@ fn numbers(bytes: &Bound<'_, PyBytes>) -> Vec<f64> {
     each.map(|own| f64::from_ne_bytes(own.try_into().unwrap_or_default())).collect()
 }
 
-/// Past and future of a covariate by category.
-type Categories = (Vec<Option<String>>, Vec<Option<String>>);
-
 /// A categorical covariate as means of the target ([`target_means`]).
 #[pyfunction(name = "_target_means")]
 pub(crate) fn means(
@@ -116,6 +118,6 @@ pub(crate) fn means(
 
 /// A categorical covariate of all groups as places ([`ordinal`]).
 #[pyfunction(name = "_ordinal")]
-pub(crate) fn places(all: Vec<Categories>) -> Vec<(Vec<f64>, Vec<f64>)> {
+pub(crate) fn places(all: Vec<Categories<String>>) -> Vec<(Vec<f64>, Vec<f64>)> {
     ordinal(&all)
 }

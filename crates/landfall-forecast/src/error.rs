@@ -1,9 +1,9 @@
 //! Why forecasting fails.
 
+use crate::chronos::ChronosError;
 use crate::data::DataError;
 use crate::pretrained::PretrainedError;
 use crate::run::{RunError, SettingsError, Text};
-use crate::chronos::ChronosError;
 use crate::zero_shot::ZeroShotError;
 use landfall_train::checkpoint::CheckpointError;
 use std::path::PathBuf;

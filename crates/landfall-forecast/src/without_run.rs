@@ -1,12 +1,12 @@
 //! Forecasts without a run: series that nothing was trained on, by the pretrained forecaster.
 
+use crate::chronos;
 use crate::data::{Digits, Frame, Panel, Series};
 use crate::error::ForecastError;
+use crate::models::zero_shot::LEVELS;
 use crate::run::{
     Data, Device, Forecast, OneOrMore, Settings, SettingsError, Text, interval_levels, on_device,
 };
-use crate::chronos;
-use crate::models::zero_shot::LEVELS;
 use crate::zero_shot::{self, Weights, ZeroShotError, quantile_at};
 use std::path::Path;
 

@@ -603,34 +603,3 @@ on_each_device! {
     r34_a_bad_map_is_named_and_the_engine_goes_on,
     r29_r30_gradients_of_sorted_chunks_under_memory_pressure,
 }
-
-/// At least 16 times as many blocks as the largest GPU runs at once: blocks of 64 threads, of which 144 multiprocessors
-/// hold 32 each. A block that wrote where another one still reads would show in some row.
-#[test]
-fn cuda_far_more_blocks_than_run_at_once() -> Check {
-    let Some(engine) = gpu::gpu()? else { return Ok(()) };
-    let (t, e, h, k) = (16 * 144 * 32, 64, 520, 2);
-    let x = tensor::<f32>(&engine, [t, h], |i| (i % (1 << 24)) as f64)?;
-    let host = x.read::<f32>()?;
-    let (sizes, order) = chunks(e, t);
-    let (s, o) = (engine.tensor([e], &sizes)?, engine.tensor([e], &order)?);
-    let d = &call(&engine, &ChunkMap { rows: t }, &[s.view(), o.view()])?[0];
-    let there = &call(&engine, &SortChunks::default(), &[x.view(), d.view()])?[0];
-    let inverse = SortChunks { probs: false, inverse: true };
-    let back = &call(&engine, &inverse, &[there.view(), d.view()])?[0];
-    assert!(back.read::<f32>()? == host, "chunks sorted and brought back");
-    let routing = routing(t, e, k);
-    let op = RouteMap { most: k, rows: t * k, align: 1, index: Index::I32 };
-    let maps = call(&engine, &op, &[routed::<u8>(&engine, &routing, e)?.view()])?;
-    let y = &call(&engine, &Permute::default(), &[x.view(), maps[0].view(), maps[1].view()])?[0];
-    let moved = y.read::<f32>()?;
-    for (row, &source) in expected(&routing, e, &op).source.iter().enumerate() {
-        let got = &moved[row * h..][..h];
-        let same = match usize::try_from(source) {
-            Ok(source) => got == &host[source / k * h..][..h],
-            Err(_) => got.iter().all(|&v| v == 0.0),
-        };
-        assert!(same, "row {row} of source {source}");
-    }
-    Ok(())
-}

@@ -66,9 +66,8 @@ pub(super) fn read(path: &Path) -> Result<(Chronos2Config, String), ChronosError
     let text = read_text(path).map_err(|why| ChronosError::Read { path: path.to_owned(), why })?;
     let unread = |why: String| ChronosError::Config { path: path.to_owned(), why };
     let options: Options = serde_json::from_str(&text).map_err(|e| unread(e.to_string()))?;
-    let refused = |option, value: String, why| {
-        Err(ChronosError::Option { path: path.to_owned(), option, value, why })
-    };
+    let refused =
+        |option, value: String, why| Err(ChronosError::Option { path: path.to_owned(), option, value, why });
     match options.architectures.as_deref() {
         Some([one]) if one == ARCHITECTURE => {}
         other => {
@@ -77,10 +76,18 @@ pub(super) fn read(path: &Path) -> Result<(Chronos2Config, String), ChronosError
         }
     }
     let Some(own) = options.chronos_config else {
-        return refused("chronos_config", "not there".to_owned(), "a Chronos-2 has context and quantiles there");
+        return refused(
+            "chronos_config",
+            "not there".to_owned(),
+            "a Chronos-2 has context and quantiles there",
+        );
     };
     if options.feed_forward_proj != "relu" {
-        return refused("feed_forward_proj", format!("{:?}", options.feed_forward_proj), "only relu is supported");
+        return refused(
+            "feed_forward_proj",
+            format!("{:?}", options.feed_forward_proj),
+            "only relu is supported",
+        );
     }
     if !own.use_reg_token {
         return refused("use_reg_token", "false".to_owned(), "the authors' program needs the token, too");

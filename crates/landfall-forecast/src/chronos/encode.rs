@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+/// Past and future of a categorical covariate, `None` where one is missing.
+pub type Categories<T> = (Vec<Option<T>>, Vec<Option<T>>);
+
 /// A categorical covariate of a group with one target, as the means of the target: of each category `(m + Σ y)/(1 + n)`, m the mean of the
 /// target and Σ y the sum of its n values in rows of that category. A missing category is one of its own; one that only the future has,
 /// or that has no value, is m. (Target encoding, Micci-Barreca 2001, with a smoothing of 1.)
@@ -46,12 +49,14 @@ pub fn target_means<T: AsRef<str> + PartialEq>(
 /// assert_eq!(coded[1], (vec![0.0, 1.0], vec![2.0]));
 /// ```
 #[must_use]
-pub fn ordinal<T: AsRef<str>>(all: &[(Vec<Option<T>>, Vec<Option<T>>)]) -> Vec<(Vec<f64>, Vec<f64>)> {
+pub fn ordinal<T: AsRef<str>>(all: &[Categories<T>]) -> Vec<(Vec<f64>, Vec<f64>)> {
     let names = all.iter().flat_map(|(past, _)| past).flatten().map(AsRef::as_ref);
     let names: Vec<&str> = names.collect::<BTreeSet<&str>>().into_iter().collect();
     let of = |category: &Option<T>| match category {
         None => names.len() as f64,
         Some(name) => names.binary_search(&name.as_ref()).map_or(f64::NAN, |place| place as f64),
     };
-    all.iter().map(|(past, future)| (past.iter().map(of).collect(), future.iter().map(of).collect())).collect()
+    all.iter()
+        .map(|(past, future)| (past.iter().map(of).collect(), future.iter().map(of).collect()))
+        .collect()
 }

@@ -26,7 +26,9 @@ pub enum ChronosError {
     NoTarget { group: usize },
     #[error("group {group}, counted from 0: {what} has {rows} rows; {expected}")]
     Rows { group: usize, what: String, rows: usize, expected: String },
-    #[error("group {group}, counted from 0: {what} has {value} in row {row}; give finite values, and NaN where one is missing")]
+    #[error(
+        "group {group}, counted from 0: {what} has {value} in row {row}; give finite values, and NaN where one is missing"
+    )]
     Infinite { group: usize, what: String, row: usize, value: f64 },
     #[error("group {group}, counted from 0: {what} has no value; leave it out")]
     Empty { group: usize, what: String },

@@ -48,7 +48,8 @@ impl Weights {
     /// Whether a folder is one of Chronos, by its `config.json`.
     #[must_use]
     pub fn are_in(folder: &Path) -> bool {
-        folder.is_dir() && files::read_text(&folder.join(CONFIG)).is_ok_and(|text| text.contains("chronos_config"))
+        folder.is_dir()
+            && files::read_text(&folder.join(CONFIG)).is_ok_and(|text| text.contains("chronos_config"))
     }
 
     fn tensors(&self) -> Result<SafeTensors<'_>, ChronosError> {
@@ -86,18 +87,22 @@ impl Weights {
 
     /// A tensor of this shape.
     fn tensor(&self, all: &SafeTensors<'_>, name: &str, shape: Shape) -> Result<HostTensor, ChronosError> {
-        let view = all.tensor(name).map_err(|_| {
-            self.refused(format!("tensor {name} is missing; the model has it as {shape}"))
-        })?;
+        let view = all
+            .tensor(name)
+            .map_err(|_| self.refused(format!("tensor {name} is missing; the model has it as {shape}")))?;
         if view.shape() != shape.dims() {
-            return Err(self.refused(format!("tensor {name} is {:?}, the model has it as {shape}", view.shape())));
+            return Err(
+                self.refused(format!("tensor {name} is {:?}, the model has it as {shape}", view.shape()))
+            );
         }
-        let dtype = match view.dtype() {
-            Dtype::F32 => DType::F32,
-            Dtype::F64 => DType::F64,
-            Dtype::BF16 => DType::BF16,
-            Dtype::F16 => DType::F16,
-            other => return Err(self.refused(format!("tensor {name} has dtype {other:?}; give floats"))),
+        let floats = [
+            (Dtype::F32, DType::F32),
+            (Dtype::F64, DType::F64),
+            (Dtype::BF16, DType::BF16),
+            (Dtype::F16, DType::F16),
+        ];
+        let Some((_, dtype)) = floats.into_iter().find(|(theirs, _)| *theirs == view.dtype()) else {
+            return Err(self.refused(format!("tensor {name} has dtype {:?}; give floats", view.dtype())));
         };
         Ok(HostTensor::from_bytes(Spec { dtype, shape }, view.data()).map_err(landfall::Error::from)?)
     }

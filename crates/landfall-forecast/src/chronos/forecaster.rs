@@ -238,7 +238,12 @@ impl Forecaster {
     }
 
     /// Forecasts some groups of like sizes at once.
-    fn part(&mut self, sizes: Sizes, part: &mut [(&Group, &mut Path)], at: usize) -> Result<(), ChronosError> {
+    fn part(
+        &mut self,
+        sizes: Sizes,
+        part: &mut [(&Group, &mut Path)],
+        at: usize,
+    ) -> Result<(), ChronosError> {
         let c = self.network.config();
         let (levels, ahead) = (c.levels.len(), sizes.patches * c.patch);
         let (rows, members) = (sizes.rows, sizes.members);

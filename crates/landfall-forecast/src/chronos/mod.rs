@@ -18,7 +18,7 @@ mod folder;
 mod forecaster;
 mod mixture;
 
-pub use encode::{ordinal, target_means};
+pub use encode::{Categories, ordinal, target_means};
 pub use error::ChronosError;
 pub use folder::Weights;
 pub use forecaster::{Forecaster, Group, Known};

@@ -34,7 +34,8 @@ pub fn quantile_at(levels: &[f64], row: &[f64], level: f64) -> f64 {
 
 /// On a line between the two levels around this one.
 fn between(levels: &[f64], row: &[f64], level: f64) -> f64 {
-    let above = levels.iter().position(|l| level < *l).unwrap_or(levels.len() - 1).max(1).min(levels.len() - 1);
+    let above =
+        levels.iter().position(|l| level < *l).unwrap_or(levels.len() - 1).max(1).min(levels.len() - 1);
     let first = above.saturating_sub(1);
     let weight = if above == first { 0.0 } else { (level - levels[first]) / (levels[above] - levels[first]) };
     let ([low, high], weight) = ([row[first], row[above]], weight.clamp(0.0, 1.0));

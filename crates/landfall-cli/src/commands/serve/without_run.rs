@@ -312,7 +312,8 @@ impl Forecasts for WithoutRun {
             return Err(internal(text));
         }
         let each = prepared.into_iter().zip(done.chunks(columns.len().max(1)));
-        let all: Vec<Forecast> = each.map(|(prepared, rows)| prepared.finish(rows, &self.levels, asked.spread())).collect();
+        let all: Vec<Forecast> =
+            each.map(|(prepared, rows)| prepared.finish(rows, &self.levels, asked.spread())).collect();
         let answered = Answered {
             columns: &columns,
             levels: &asked.quantiles,

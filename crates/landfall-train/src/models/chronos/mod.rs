@@ -7,5 +7,5 @@ mod scale;
 mod sizes;
 
 pub use network::{Ahead, Chronos2, Seen};
-pub use scale::{Scale, scale, quantile_loss};
+pub use scale::{Scale, quantile_loss, scale};
 pub use sizes::Chronos2Config;

@@ -90,8 +90,7 @@ impl Chronos2 {
             Sizes { width: c.width, features: c.features, heads: c.heads, hidden: c.hidden, eps: c.eps };
         let mut p = Parameters::new();
         let tokens = Embedding::new(&mut p, "shared", 2, c.width);
-        let embed =
-            ResidualBlock::new(&mut p, "input_patch_embedding", [3 * c.patch, c.hidden, c.width]);
+        let embed = ResidualBlock::new(&mut p, "input_patch_embedding", [3 * c.patch, c.hidden, c.width]);
         let mut layers = Vec::with_capacity(c.layers);
         for i in 0..c.layers {
             let name = |part: usize| format!("encoder.block.{i}.layer.{part}");
@@ -194,9 +193,19 @@ impl Chronos2 {
             return Err(refused(Rule::Rank { arg: 0, rank: shape.rank(), expected: "2: [series, rows]" }));
         };
         for (name, value, fits, expected) in [
-            ("rows of the context", rows, rows > 0 && rows % c.patch == 0, "a multiple of the patch"),
+            (
+                "rows of the context",
+                rows,
+                rows > 0 && rows.is_multiple_of(c.patch),
+                "a multiple of the patch",
+            ),
             ("patches to forecast", seen.patches, seen.patches > 0, "at least 1"),
-            ("members of a group", seen.members, seen.members > 0 && batch % seen.members == 0, "a divisor of the series"),
+            (
+                "members of a group",
+                seen.members,
+                seen.members > 0 && batch.is_multiple_of(seen.members),
+                "a divisor of the series",
+            ),
         ] {
             if !fits {
                 return Err(refused(Rule::Attribute { name, value: value as f64, expected }));

@@ -122,26 +122,6 @@ impl Attention {
         g.add(x, self.out.forward(cx, value)?)
     }
 
-    /// Attention of tokens `[B, M, D]` over those of a context `[B, N, D]`.
-    pub(super) fn over(
-        &self,
-        cx: &Context<'_>,
-        [x, context]: [Value; 2],
-        mask: Option<Value>,
-    ) -> Result<Value, Error> {
-        let (g, inner) = (cx.graph, self.heads * self.features);
-        let weight = cx.parameter(self.qkv.weight())?;
-        let mapped = |x: Value, from: usize| {
-            let [batch, tokens, _] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
-            let own = g.slice(weight, 0, from * inner, inner)?;
-            let mapped = g.matmul(x, g.transpose(own)?)?;
-            g.reshape(mapped, [batch, tokens, self.heads, self.features])
-        };
-        let q = mapped(self.norm.forward(cx, x)?, 0)?;
-        let attended = attention(cx, [q, mapped(context, 1)?, mapped(context, 2)?], mask)?;
-        self.added(cx, x, attended)
-    }
-
     fn added(&self, cx: &Context<'_>, x: Value, attended: Value) -> Result<Value, Error> {
         let (g, shape) = (cx.graph, cx.graph.shape(x));
         let inner = self.heads * self.features;

@@ -55,7 +55,7 @@ impl Chronos2Config {
                 return Err(format!("{name} is {size}; it must be 1 to {MOST}"));
             }
         }
-        if c.features % 2 != 0 {
+        if !c.features.is_multiple_of(2) {
             return Err(format!("d_kv is {}; it must be even, for rotary positions", c.features));
         }
         for (name, value) in
@@ -80,7 +80,9 @@ impl Chronos2Config {
 pub(super) fn levels_fit(levels: &[f64]) -> Result<(), String> {
     let inside = levels.iter().all(|level| 0.0 < *level && *level < 1.0);
     if levels.is_empty() || levels.len() > 1000 || !inside || !levels.is_sorted_by(|a, b| a < b) {
-        return Err(format!("quantiles are {levels:?}; they must be 1 to 1,000 levels above 0 and below 1, ascending"));
+        return Err(format!(
+            "quantiles are {levels:?}; they must be 1 to 1,000 levels above 0 and below 1, ascending"
+        ));
     }
     Ok(())
 }
