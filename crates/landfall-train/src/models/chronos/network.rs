@@ -142,7 +142,9 @@ impl Chronos2 {
             }
         };
         let future = self.described(g, future, 0.0)?;
-        let described = g.concat(&[context, future], 1)?;
+        // Values are scaled in their own dtype, and the network computes in that of its parameters.
+        let dtype = g.spec(cx.parameter(self.tokens.weight())?).dtype;
+        let described = g.cast(g.concat(&[context, future], 1)?, dtype)?;
         let mut x = self.embed.forward(cx, described)?;
         let register = g.slice(cx.parameter(self.tokens.weight())?, 0, 1, 1)?;
         let register = g.broadcast_to(g.reshape(register, [1, 1, c.width])?, [batch, 1, c.width])?;
@@ -176,6 +178,7 @@ impl Chronos2 {
         }
         let last = g.slice(x, 1, tokens - seen.patches, seen.patches)?;
         let quantiles = self.head.forward(cx, self.norm.forward(cx, last)?)?;
+        let quantiles = g.cast(quantiles, g.spec(seen.context).dtype)?;
         let levels = c.levels.len();
         let by_patch = g.reshape(quantiles, [batch, seen.patches, levels, c.patch])?;
         let by_level = g.permute(by_patch, &[0, 2, 1, 3])?;
