@@ -228,8 +228,8 @@ pub(crate) struct Forecast {
     pub(crate) run: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) given: Given<OfReading>,
-    /// Weights of landfall pretrain, for a forecast without a run [default: those of the program].
-    #[arg(long, value_name = "W.safetensors")]
+    /// Weights of landfall pretrain, or a folder with those of a Chronos-2, for a forecast without a run [default: those of the program].
+    #[arg(long, value_name = "WEIGHTS")]
     pub(crate) pretrained: Option<PathBuf>,
     /// Forecast from a past row, the last one that is known: a date, or a row number (from 0) of data without dates
     /// [default: the last row].

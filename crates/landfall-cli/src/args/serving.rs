@@ -42,8 +42,8 @@ pub(crate) struct Access {
 pub(crate) struct Serve {
     /// Run directory. Without one the pretrained forecaster continues any series, by as many rows as a request asks for.
     pub(crate) run: Option<PathBuf>,
-    /// Weights of landfall pretrain, to serve without a run [default: those of the program].
-    #[arg(long, value_name = "W.safetensors")]
+    /// Weights of landfall pretrain, or a folder with those of a Chronos-2, to serve without a run [default: those of the program].
+    #[arg(long, value_name = "WEIGHTS")]
     pub(crate) pretrained: Option<PathBuf>,
     /// Address to listen on; 0.0.0.0 for all of the machine.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
