@@ -1,6 +1,7 @@
 //! Errors of forecasting as Python exceptions: their class, their text, and the facts that a program may ask for.
 
 use landfall_forecast::ForecastError;
+use landfall_forecast::chronos::ChronosError;
 use landfall_forecast::run::{RunError, SettingsError};
 use landfall_forecast::zero_shot::ZeroShotError;
 use landfall_train::checkpoint::CheckpointError;
@@ -73,6 +74,13 @@ impl Failure {
             || matches!(
                 self.error(),
                 ForecastError::ZeroShot(ZeroShotError::Weights { .. } | ZeroShotError::Checkpoint(_))
+                    | ForecastError::Chronos(
+                        ChronosError::Read { .. }
+                            | ChronosError::Config { .. }
+                            | ChronosError::Option { .. }
+                            | ChronosError::Format { .. }
+                            | ChronosError::Tensor { .. }
+                    )
             );
         let device = matches!(of_run, Some(RunError::Engine(_) | RunError::NoDevice { .. }));
         if diverged {

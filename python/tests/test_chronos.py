@@ -147,6 +147,8 @@ def test_the_forecaster_takes_a_folder(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_is_told(tmp_path: Path) -> None:
+    with pytest.raises(landfall.FileError, match="cannot read .*config.json"):
+        Chronos(tmp_path)
     saved(tmp_path)
     model = Chronos(tmp_path, device="cpu")
     for inputs, text in [

@@ -45,13 +45,6 @@ impl Weights {
         Ok(weights)
     }
 
-    /// Whether a folder is one of Chronos, by its `config.json`.
-    #[must_use]
-    pub fn are_in(folder: &Path) -> bool {
-        folder.is_dir()
-            && files::read_text(&folder.join(CONFIG)).is_ok_and(|text| text.contains("chronos_config"))
-    }
-
     fn tensors(&self) -> Result<SafeTensors<'_>, ChronosError> {
         let format = |why: safetensors::SafeTensorError| ChronosError::Format {
             path: self.path.clone(),
