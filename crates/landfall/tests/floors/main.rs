@@ -85,6 +85,7 @@ const UPPER: [(&str, &[&str], &[&str]); 7] = [
         "crates/landfall-forecast",
         &[
             "zero_shot",
+            "chronos",
             "ensemble",
             "pretrained",
             "choice",
