@@ -143,6 +143,7 @@ const UPPER: [(&str, &[&str], &[&str]); 7] = [
             "methods",
             "xla",
             "forecast",
+            "chronos",
         ],
         &[],
     ),

@@ -76,7 +76,7 @@ impl Chronos2 {
     ///     eps: 1e-6,
     ///     rope: 1e4,
     /// };
-    /// assert_eq!(Chronos2::new(sizes)?.parameters().count(), 119_348_528);
+    /// assert_eq!(Chronos2::new(sizes)?.parameters().count(), 119_354_720);
     /// # Ok::<(), String>(())
     /// ```
     ///
