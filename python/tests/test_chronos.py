@@ -142,8 +142,9 @@ def test_the_forecaster_takes_a_folder(tmp_path: Path) -> None:
     frame = pandas.DataFrame({"ds": pandas.date_range("2024-01-01", periods=30), "y": wave(30)})
     forecaster = landfall.Forecaster("zero-shot", horizon=6, pretrained=tmp_path, device="cpu")
     own = forecaster.fit(frame).predict()["zero-shot"]
-    median = Chronos(tmp_path, device="cpu").forecast([wave(30)], 6)[0][0, LEVELS.index(0.5)]
-    assert np.allclose(own.to_numpy(), median, rtol=1e-4)
+    # Quantiles of random weights cross; those of a forecaster ascend.
+    quantiles = np.sort(Chronos(tmp_path, device="cpu").forecast([wave(30)], 6)[0][0], axis=0)
+    assert np.allclose(own.to_numpy(), quantiles[LEVELS.index(0.5)], rtol=1e-4)
 
 
 def test_what_is_wrong_is_told(tmp_path: Path) -> None:

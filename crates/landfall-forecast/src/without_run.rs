@@ -197,7 +197,7 @@ impl PanelForecaster {
         }
     }
 
-    /// The rows after the last one of columns of [`Prepared`] series, each column for itself.
+    /// The rows after the last one of columns of [`Prepared`] series, each column for itself; the quantiles of a row ascend.
     ///
     /// # Errors
     /// As [`zero_shot::Forecaster::forecast`] and [`chronos::Forecaster::forecast`].
@@ -213,7 +213,9 @@ impl PanelForecaster {
             }
             Network::Chronos(forecaster) => {
                 let groups = columns.iter().map(|column| chronos::Group::of(column.as_ref().to_vec()));
-                let all = forecaster.forecast(&groups.collect::<Vec<_>>(), horizon)?;
+                let mut all = forecaster.forecast(&groups.collect::<Vec<_>>(), horizon)?;
+                // Those of the network may cross; the bounds of an interval may not.
+                all.iter_mut().flatten().flatten().for_each(|row| row.sort_by(f64::total_cmp));
                 Ok(all.into_iter().flatten().collect())
             }
         }
