@@ -6,8 +6,9 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# = 4 ] || { sed -n 2,4p "$0"; exit 2; }
 linux=$(realpath "$2")
-work=$(mktemp -d "${TMPDIR:-/tmp}/landfall windows.XXXX")
-trap 'rm -rf "$work"' EXIT
+work="$(mktemp -d)/landfall windows"
+mkdir "$work"
+trap 'rm -rf "${work%/*}"' EXIT
 mkdir "$work/bin" "$work/l" "$work/w"
 cp "$1" "$work/bin/landfall.exe"
 x86_64-w64-mingw32-gcc -shared -O1 -s -o "$work/bin/bcryptprimitives.dll" "$here/bcryptprimitives.c" -ladvapi32

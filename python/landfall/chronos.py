@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _landfall
 from .errors import ArgumentError, InvalidValueError
+from .forecaster import no_gpu_after_fork
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +49,7 @@ class Chronos:
     ) -> None:
         if dtype not in ("float32", "bfloat16"):
             raise ArgumentError(f'dtype {dtype!r}: give "float32" or "bfloat16"')
+        no_gpu_after_fork(device)
         self._model = _landfall._Chronos(os.path.abspath(folder), device, threads, dtype == "bfloat16")
 
     @property

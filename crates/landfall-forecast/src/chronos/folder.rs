@@ -29,7 +29,7 @@ pub struct Weights {
 
 impl Weights {
     /// Reads `config.json` and `model.safetensors` of a folder, as the authors' `save_pretrained` writes them. Names, dtypes and shapes of
-    /// all tensors are checked; no more memory is taken than the file has bytes.
+    /// all tensors are checked; the memory taken is the file's bytes, and one tensor at a time in f64.
     ///
     /// # Errors
     /// What cannot be read; an option that is not supported, by its name and value; a tensor that is missing, unknown, of another shape
