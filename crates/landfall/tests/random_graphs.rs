@@ -156,6 +156,29 @@ fn captured_random_graphs_imply_their_plans() -> Result<(), Error> {
     Ok(())
 }
 
+/// With segments of few parts, each of which the checker and the planning engine try to refuse.
+#[test]
+fn segments_of_random_graphs_keep_their_parts_apart() -> Result<(), Error> {
+    let (mut programs, mut members) = (0, 0);
+    for seed in 0..400 {
+        let recipe = Recipe::new(Ops::Table, 1 << 32 | seed, 5 + seed as usize % 30, true)?;
+        let engine = Engine::planning_for_cuda().with_reuse(MODES[seed as usize % 3]).with_parts(2..7);
+        let state = State::new(&engine, &recipe.state)?;
+        match Program::compile(&engine, &state, "random", &recipe.graph) {
+            Ok(program) => {
+                let segments = program.report().segments;
+                programs += usize::from(!segments.is_empty());
+                members += segments.iter().map(|s| s.1).sum::<usize>();
+            }
+            Err(e) if is_cyclic(&e) => {}
+            Err(e) => panic!("seed {seed}: {e}"),
+        }
+    }
+    println!("{programs} programs with segments of {members} instructions");
+    assert!(programs > 40, "{programs} programs with segments");
+    Ok(())
+}
+
 #[test]
 fn two_hundred_random_graphs_give_what_their_references_give() -> Result<(), Error> {
     compared(&Engine::cpu_with_threads(2)?, Ops::All)
@@ -169,6 +192,11 @@ fn two_hundred_random_graphs_of_the_table() -> Result<(), Error> {
 #[test]
 fn two_hundred_random_graphs_of_the_table_on_cuda() -> Result<(), Error> {
     gpu::gpu()?.map_or(Ok(()), |engine| compared(&engine, Ops::Table))
+}
+
+#[test]
+fn two_hundred_random_graphs_with_segments_of_few_parts_on_cuda() -> Result<(), Error> {
+    gpu::gpu()?.map_or(Ok(()), |engine| compared(&engine.with_parts(2..7), Ops::Table))
 }
 
 /// Runs random graphs under each mode, again and again, and compares with their references and with the first run.

@@ -7,6 +7,8 @@ use crate::values::{DType, DeviceKind, Expression, HostTensor, Reg, Rule, Spec};
 use arrayvec::ArrayVec;
 use std::any::Any;
 use std::fmt::{Debug, Write};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// The maximum number of outputs of an op.
 pub const MAX_OUTPUTS: usize = 4;
@@ -65,6 +67,24 @@ pub trait Op: Any + Attributes + Debug + Send + Sync {
     /// among themselves, whatever bytes they touch.
     fn collective(&self) -> bool {
         false
+    }
+    /// The axes along which a call's results are independent of each other: of each argument, then of each output, how many of its
+    /// leading axes count the same things in the same order. A call on some of those things, of operands cut along these axes, gives
+    /// the bytes that the whole call gives for them. An operand with 0 is read whole by each. `None` if there are no such axes.
+    fn independent(&self, args: &[Spec], outputs: &[Spec]) -> Option<Vec<usize>> {
+        // All axes of a pointwise op.
+        let all = || args.iter().chain(outputs).map(|s| s.shape.rank()).collect();
+        matches!(self.body(), Body::Pointwise(_)).then(all)
+    }
+    /// The op of a call on one of so many equal parts along those axes, where it is not the op itself: one that divides by the number
+    /// of all elements says there how many parts there are.
+    fn of_part(&self, _parts: usize) -> Option<Arc<dyn Op>> {
+        None
+    }
+    /// Ops of the same arguments that make its results one after the other, where a segment can do some of them: each with the results
+    /// that are its own.
+    fn apart(&self) -> Vec<(Arc<dyn Op>, Range<usize>)> {
+        Vec::new()
     }
     /// How mixed precision treats the op.
     fn mixing(&self) -> Mixing {
@@ -438,6 +458,13 @@ impl Outputs {
         let mut outputs = ArrayVec::new();
         outputs.push(spec);
         Self(outputs)
+    }
+}
+
+impl Outputs {
+    /// These, of which there are at most [`MAX_OUTPUTS`].
+    pub(crate) fn of(given: &[Spec]) -> Self {
+        Self(given.iter().copied().take(MAX_OUTPUTS).collect())
     }
 }
 

@@ -22,6 +22,7 @@ use crate::kernel::Operands;
 use crate::ranks::World;
 use crate::values::{Address, DeviceKind, Operand, Repeat};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -93,6 +94,19 @@ pub(crate) struct LaunchList {
     pub(crate) launches: Vec<RecordedLaunch>,
     /// The loop body and its number of iterations.
     pub(crate) repeat: Repeat,
+    /// Launches that one kernel does by parts, in order.
+    pub(crate) segments: Vec<PartedLaunches>,
+    /// Whether small launches that wait for the same ones may become one.
+    pub(crate) grouped: bool,
+}
+
+/// A run of launches that one kernel does by parts.
+#[derive(Debug, Clone)]
+pub(crate) struct PartedLaunches {
+    /// Their numbers.
+    pub(crate) launches: Range<usize>,
+    /// Into how many parts their operands are cut.
+    pub(crate) parts: usize,
 }
 
 impl LaunchList {

@@ -31,8 +31,12 @@ use crate::values::{
     Address, DType, DeviceKind, Element, HostTensor, Layout, Operand, Relation, Rule, Shape, Spec,
 };
 use arrayvec::ArrayVec;
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Parts of a segment: up to two for each multiprocessor of a large GPU, each of which hides the other's waits.
+const PARTS: Range<usize> = 66..265;
 
 /// A device with its workspace. A clone is another handle to the same engine.
 #[derive(Debug, Clone)]
@@ -44,6 +48,7 @@ pub struct Engine {
     reuse: Reuse,
     unroll: Option<usize>,
     fuse: Option<bool>,
+    parts: Option<Range<usize>>,
     choices: Arc<Choices>,
 }
 
@@ -101,7 +106,7 @@ impl Engine {
     fn on(device: Arc<dyn Device>) -> Self {
         let workspace = Arc::new(Mutex::new(None));
         let (reuse, choices) = (Reuse::default(), Arc::default());
-        Self { bare: Arc::clone(&device), device, workspace, reuse, unroll: None, fuse: None, choices }
+        Self { bare: Arc::clone(&device), device, workspace, reuse, unroll: None, fuse: None, parts: None, choices }
     }
 
     /// An engine over a test's device.
@@ -190,6 +195,31 @@ impl Engine {
     #[must_use]
     pub fn fuses(&self) -> bool {
         self.fuse.unwrap_or(matches!(self.device(), DeviceKind::Cuda(_)))
+    }
+
+    /// The same engine; programs compiled with this handle do runs of instructions that keep to a part of the rows as one kernel, and
+    /// small launches that wait for the same ones as another, or do not. The default is that they do on a GPU;
+    /// `LANDFALL_SEGMENTS=0` changes it. No result differs by a bit from that of the same instructions one by one
+    /// ([`Program::issue`](crate::Program::issue)); small 16-bit products are by another kernel than without segments.
+    #[must_use]
+    pub fn with_segments(&self, segments: bool) -> Self {
+        self.with_parts(if segments { PARTS } else { 0..0 })
+    }
+
+    /// The same with so many parts of the rows: few are for tests of small programs.
+    #[must_use]
+    pub fn with_parts(&self, parts: Range<usize>) -> Self {
+        Self { parts: Some(parts), ..self.clone() }
+    }
+
+    /// Numbers of parts that programs compiled with this handle may have; none are no segments.
+    pub(crate) fn parts(&self) -> Range<usize> {
+        let asked = || std::env::var_os("LANDFALL_SEGMENTS").is_none_or(|v| v != "0");
+        match (self.device(), &self.parts) {
+            (DeviceKind::Cuda(_), Some(parts)) => parts.clone(),
+            (DeviceKind::Cuda(_), None) if asked() => PARTS,
+            (DeviceKind::Cuda(_) | DeviceKind::Cpu | DeviceKind::Null, _) => 0..0,
+        }
     }
 
     /// The same engine with an unroll factor: programs compiled with this handle run `times` unrolled micro-batches per

@@ -7,6 +7,12 @@ use crate::values::{Block, Relation};
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum PlanError {
+    #[error(
+        "instruction {instruction} ({op}): part {part} of its segment has bytes in common with part {other_part} of instruction {other}, which one of them writes; parts do not wait for each other"
+    )]
+    Parts { instruction: usize, op: &'static str, part: usize, other: usize, other_part: usize },
+    #[error("instruction {instruction} ({op}) is in a segment of {parts} parts: {why}")]
+    Member { instruction: usize, op: &'static str, parts: usize, why: &'static str },
     #[error("instruction {instruction} ({op}) reads {value}, which nothing has written")]
     MissingWriter { instruction: usize, op: &'static str, value: String },
     #[error(

@@ -2,11 +2,13 @@
 
 mod instruction;
 mod order;
+pub(crate) mod segments;
 
 use crate::values::align;
 pub use crate::values::{Repeat, StoredId};
 pub use instruction::{Arg, Home, Instruction, Stored};
 pub(crate) use order::lower;
+pub use segments::Segment;
 use std::collections::HashSet;
 
 /// A lowered program: instructions in issue order over stored values.
@@ -23,6 +25,10 @@ pub struct Lowered {
     /// The loop body. Each iteration starts with undefined arena contents, as any run does: a plan that is verified for
     /// one iteration holds for all.
     pub repeat: Repeat,
+    /// Runs of instructions that one kernel does by parts, in order.
+    pub segments: Vec<Segment>,
+    /// Whether small launches that wait for the same ones may become one.
+    pub grouped: bool,
     /// Forward values recomputed for the backward pass instead of being saved.
     pub recomputed: usize,
 }

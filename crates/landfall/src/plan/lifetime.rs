@@ -38,8 +38,16 @@ pub(super) fn lifetimes(lowered: &Lowered, reuse: Reuse) -> Lifetimes {
         let (a, b) = span[r].unwrap_or((at, at));
         span[r] = Some((a.min(at), b.max(at)));
     };
-    for (k, i) in lowered.instructions.iter().enumerate() {
-        i.inputs.iter().chain(&i.outputs).for_each(|a| touch(&mut span, a.value, k));
+    // The parts of a segment run at their own pace: while one is at its last instruction another may be at the first.
+    let mut alive: Vec<(usize, usize)> = (0..end).map(|k| (k, k)).collect();
+    for segment in &lowered.segments {
+        alive[segment.range()].fill((segment.first, segment.range().end - 1));
+    }
+    for (i, (from, to)) in lowered.instructions.iter().zip(alive) {
+        for a in i.inputs.iter().chain(&i.outputs) {
+            touch(&mut span, a.value, from);
+            touch(&mut span, a.value, to);
+        }
     }
     for (v, value) in lowered.values.iter().enumerate() {
         let r = root(lowered, StoredId(v)).0;
@@ -60,15 +68,39 @@ pub(super) fn lifetimes(lowered: &Lowered, reuse: Reuse) -> Lifetimes {
         Reuse::Most => share_in_place(lowered, &mut out, true),
         Reuse::Nothing => {}
     }
-    out.of_workspace = (lowered.instructions.iter().enumerate())
-        .map(|(k, i)| {
+    let lasts = workspace_lasts(lowered);
+    out.of_workspace = (lowered.instructions.iter().zip(lasts).enumerate())
+        .map(|(k, (i, last))| {
             (i.workspace > 0).then(|| {
-                out.buffers.push(Lifetime { bytes: align(i.workspace), first: k, last: k });
+                out.buffers.push(Lifetime { bytes: align(i.workspace), first: k, last });
                 out.buffers.len() - 1
             })
         })
         .collect();
     out
+}
+
+/// Workspaces that lie apart, at most: instructions that wait for nothing else of each other run at once then.
+const APART: usize = 32;
+/// Bytes of them at most.
+const APART_BYTES: usize = 64 << 20;
+
+/// The last instruction that does not have each instruction's workspace. Behind a segment stand many that need nothing of each
+/// other but its results: with one workspace for all they would run one after the other.
+fn workspace_lasts(lowered: &Lowered) -> Vec<usize> {
+    let n = lowered.instructions.len();
+    let Some(first) = lowered.segments.first() else { return (0..n).collect() };
+    let mut lasts: Vec<usize> = (0..n).collect();
+    let bytes = |k: usize| align(lowered.instructions[k].workspace);
+    for k in first.range().end..n {
+        let mut total = 0;
+        let near = (k..n.min(k + APART)).take_while(|&j| {
+            total += bytes(j);
+            total <= APART_BYTES
+        });
+        lasts[k] = near.last().unwrap_or(k);
+    }
+    lasts
 }
 
 /// Places outputs in the buffers of inputs whose lifetime ends. `within` also if such an input is only part of its

@@ -6,6 +6,7 @@ mod edges;
 mod gaps;
 mod lifetime;
 mod ordered;
+mod parts;
 mod report;
 #[cfg(test)]
 mod tests;

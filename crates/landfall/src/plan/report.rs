@@ -32,8 +32,10 @@ pub struct Report {
     pub recomputed: usize,
     /// The instruction with the peak number of bytes alive.
     pub peak_instruction: usize,
-    /// Instructions whose kernel is not their op's default: number, op and kernel.
+    /// Instructions outside of segments whose kernel is not their op's default: number, op and kernel.
     pub pinned: Vec<(usize, String, String)>,
+    /// Runs of instructions that one kernel does by parts: the first, how many, and how many parts.
+    pub segments: Vec<(usize, usize, usize)>,
     /// Every value of the arena, in the order of production.
     pub rows: Vec<ReportRow>,
 }
@@ -116,7 +118,8 @@ impl Report {
             let specs: Vec<Spec> = i.inputs.iter().map(Arg::spec).collect();
             check::kernel(i.op.as_ref(), device, &specs).is_ok_and(|own| own.name == i.kernel.name)
         };
-        let pinned = lowered.instructions.iter().enumerate().filter(|(_, i)| !chosen(i));
+        let member = |k: usize| lowered.segments.iter().any(|s| s.range().contains(&k));
+        let pinned = lowered.instructions.iter().enumerate().filter(|&(k, i)| !member(k) && !chosen(i));
         let own = lowered.values.iter().filter(|v| v.home == Home::Own);
         Self {
             arena_bytes: plan.arena,
@@ -131,6 +134,7 @@ impl Report {
             recomputed: lowered.recomputed,
             peak_instruction,
             pinned: pinned.map(|(k, i)| (k, i.op.name().to_owned(), i.kernel.name.to_owned())).collect(),
+            segments: lowered.segments.iter().map(|s| (s.first, s.count, s.parts)).collect(),
             rows,
         }
     }

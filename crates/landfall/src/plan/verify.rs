@@ -4,6 +4,7 @@
 
 use super::Plan;
 use super::ordered::first_unordered;
+use super::parts;
 use crate::contract::{Alias, Coverage, alias, check, part_offsets};
 use crate::error::PlanError;
 use crate::lower::{Arg, Home, Instruction, Lowered};
@@ -51,6 +52,7 @@ pub(crate) fn verify(lowered: &Lowered, plan: &Plan, slab_bytes: &[usize]) -> Re
         checker.step(k, instruction)?;
     }
     checker.ends()?;
+    lowered.segments.iter().try_for_each(|s| parts::verify(lowered, plan, s))?;
     let collectives = lowered.instructions.iter().enumerate().filter(|(_, i)| i.op.collective());
     let collectives: Vec<usize> = collectives.map(|(k, _)| k).collect();
     checker.needed.extend(collectives.windows(2).map(|pair| (pair[1], pair[0])));

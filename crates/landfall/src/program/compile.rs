@@ -6,6 +6,7 @@ use super::run::{Placed, Program};
 use crate::contract::Graph;
 use crate::engine::{Engine, Reuse, State};
 use crate::error::Error;
+use crate::lower::segments::segment;
 use crate::lower::{Lowered, lower};
 use crate::passes::optimise;
 use crate::plan::{Plan, Report, assign, order, unroll, verify};
@@ -75,6 +76,10 @@ fn compile(graph: &Graph, engine: &Engine) -> Result<(Lowered, Plan), Error> {
     let optimised = optimise(graph, engine.fuses());
     let mut lowered = lower(&optimised, device, reuse)?;
     pin(&mut lowered, device, engine.choices())?;
+    let parts = engine.parts();
+    if !parts.is_empty() {
+        segment(&mut lowered, device, parts)?;
+    }
     // Below half of the numbers that there are, no sum of offsets and sizes in a plan overflows.
     let bytes = lowered.bytes();
     if isize::try_from(bytes).is_err() {

@@ -1,6 +1,6 @@
 //! A planned program as launches with addresses.
 
-use crate::device::{LaunchList, RecordedLaunch};
+use crate::device::{LaunchList, PartedLaunches, RecordedLaunch};
 use crate::lower::{Arg, Lowered};
 use crate::plan::Plan;
 use crate::values::{Address, Block, Operand};
@@ -27,5 +27,6 @@ pub(crate) fn launch_list(
             after: i.after.clone(),
         })
         .collect();
-    LaunchList { launches, repeat: lowered.repeat }
+    let segments = lowered.segments.iter().map(|s| PartedLaunches { launches: s.range(), parts: s.parts }).collect();
+    LaunchList { launches, repeat: lowered.repeat, segments, grouped: lowered.grouped }
 }

@@ -183,7 +183,7 @@ struct Checked {
 impl Recording for Checked {
     fn replay(&self) -> Result<(), Error> {
         self.device.counting.replays.fetch_add(1, Relaxed);
-        let LaunchList { launches, repeat } = &self.list;
+        let LaunchList { launches, repeat, .. } = &self.list;
         let mut numbers = repeat.sequence(launches.len());
         numbers.try_for_each(|k| self.device.checked(&launches[k].as_launch(), Some(k)))
     }

@@ -9,6 +9,7 @@
 use super::driver::check;
 use super::faults::Records;
 use super::graph::{Executable, Graph};
+use super::join::group;
 use super::log::Flow;
 use super::nccl::Communicator;
 use super::preload::preload;
@@ -17,11 +18,12 @@ use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, Produc
 use crate::contract::text;
 use crate::device::steps::edges::{TouchedOperands, step_edges};
 use crate::device::steps::lower;
-use crate::device::steps::outline::implied;
+use crate::device::steps::outline::{implied, touched};
 use crate::device::times::Times;
-use crate::device::{Device, LaunchList, RecordedLaunch, Recording};
+use crate::device::{Device, LaunchList, PartedLaunches, RecordedLaunch, Recording};
 use crate::error::Error;
 use crate::kernel::Operands;
+use crate::kernel::cuda::segment::Member;
 use crate::kernel::cuda::{Call, CollectiveLaunch, Failure, Seat, TENSOR_MAP_WORDS, Tile, pointwise};
 use crate::ranks::World;
 use crate::values::{Address, DType, Layout, Operand, Repeat, Spec};
@@ -65,6 +67,8 @@ impl Step {
 pub(super) struct StepNode {
     op: &'static str,
     step: Step,
+    /// What a group can do in its place.
+    member: Option<Member>,
     pub(super) after: Vec<usize>,
 }
 
@@ -72,6 +76,16 @@ impl StepNode {
     /// The function that it launches, or the library's call.
     pub(super) fn kernel(&self) -> &'static str {
         self.step.issued().map_or("fill", |issued| issued.what)
+    }
+
+    /// What a group can do in its place.
+    pub(super) fn member(&self) -> Option<&Member> {
+        self.member.as_ref()
+    }
+
+    /// It becomes this kernel, which no other can take in.
+    pub(super) fn becomes(&mut self, op: &'static str, prepared: Prepared) {
+        *self = Self { op, step: Step::Kernel(Box::new(prepared)), member: None, after: std::mem::take(&mut self.after) };
     }
 
     pub(super) fn issue(&self, stream: &Stream) -> Result<(), Error> {
@@ -117,8 +131,17 @@ struct Steps<'a> {
 
 impl Steps<'_> {
     fn push(&mut self, op: &'static str, step: Step, given: TouchedOperands) {
-        self.list.push(StepNode { op, step, after: Vec::new() });
+        self.list.push(StepNode { op, step, member: None, after: Vec::new() });
         self.given.push(given);
+    }
+
+    /// Pushes the kernel of a segment, if there can be one: memory that was bound to a program may be aligned otherwise than its own.
+    fn push_segment(&mut self, list: &LaunchList, segment: &PartedLaunches) -> Result<bool, Error> {
+        let Ok(joined) = segment.of(list, self.device.kind()) else { return Ok(false) };
+        let Some(prepared) = self.device.joined("segment", Some(&joined))? else { return Ok(false) };
+        let step = Step::Kernel(Box::new(prepared));
+        self.list.push(StepNode { op: "segment", step, member: None, after: Vec::new() });
+        Ok(true)
     }
 
     /// The steps of a list of launches.
@@ -128,9 +151,24 @@ impl Steps<'_> {
         let mut steps = Steps { device, list, given: Vec::new(), records };
         let mut given = Vec::with_capacity(launches.len());
         let mut counts = Vec::with_capacity(launches.len());
+        // The node of each step; those of a segment have one.
+        let mut nodes: Vec<usize> = Vec::with_capacity(launches.len());
+        let mut segments = of.segments.iter().peekable();
+        let (mut joined, mut ends) = (false, 0);
         for (n, launch) in launches.iter().enumerate() {
-            lower(&launch.as_launch(), device.kind(), &mut steps)?;
-            counts.push(steps.given.len());
+            let before = steps.list.len();
+            if let Some(segment) = segments.next_if(|s| s.launches.start == n) {
+                joined = steps.push_segment(of, segment)?;
+                ends = segment.launches.end;
+            }
+            if joined && n < ends {
+                steps.given = touched(launch, device.kind())?;
+                nodes.extend(std::iter::repeat_n(steps.list.len() - 1, steps.given.len()));
+            } else {
+                lower(&launch.as_launch(), device.kind(), &mut steps)?;
+                nodes.extend(before..steps.list.len());
+            }
+            counts.push(steps.list.len() - before);
             given.push(std::mem::take(&mut steps.given));
             if n + 1 == of.repeat.instructions {
                 repeat.instructions = steps.list.len();
@@ -138,8 +176,19 @@ impl Steps<'_> {
         }
         let after = step_edges(of, &given);
         implied(of, &given, &after)?;
-        steps.list.iter_mut().zip(after).for_each(|(step, after)| step.after = after);
-        Ok(Captures { steps: steps.list, repeat, counts, launches: of.repeat })
+        for (waits, &node) in after.iter().zip(&nodes) {
+            let waits = waits.iter().map(|&w| nodes[w]).filter(|&w| w != node);
+            steps.list[node].after.extend(waits);
+        }
+        for step in &mut steps.list {
+            step.after.sort_unstable();
+            step.after.dedup();
+        }
+        let mut list = steps.list;
+        if of.grouped && of.repeat.times <= 1 {
+            group(device, &mut list, &mut counts)?;
+        }
+        Ok(Captures { steps: list, repeat, counts, launches: of.repeat })
     }
 }
 
@@ -167,6 +216,9 @@ impl Sink for Steps<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         let prepared = self.device.prepare(op, &launch)?;
         self.push(op, Step::Kernel(Box::new(prepared)), TouchedOperands::These(launch.addresses().collect()));
+        if let Some(step) = self.list.last_mut() {
+            step.member = Member::new(&launch);
+        }
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod driver;
 mod eager;
 mod faults;
 mod graph;
+mod join;
 mod launch_cache;
 mod log;
 mod memory;

@@ -19,15 +19,25 @@ const STACK: usize = 8 << 20;
 /// Loads every module of these lists. The context must be current.
 pub(super) fn preload(device: &Cuda, lists: &[&LaunchList]) -> Result<(), Error> {
     let mut needed = Needed { device, missing: FxHashSet::default() };
-    for launch in lists.iter().flat_map(|list| &list.launches) {
-        lower(&launch.as_launch(), device.kind(), &mut needed)?;
+    for list in lists {
+        let member = |n: usize| list.segments.iter().any(|s| s.launches.contains(&n));
+        for (_, launch) in list.launches.iter().enumerate().filter(|(n, _)| !member(*n)) {
+            lower(&launch.as_launch(), device.kind(), &mut needed)?;
+        }
+        for joined in list.segments.iter().filter_map(|s| s.of(list, device.kind()).ok()) {
+            needed.kernel("segment", joined.launch())?;
+        }
     }
     let missing: Vec<Module> = needed.missing.into_iter().collect();
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     let work = || {
         let loaded = device.enter().and_then(|()| {
             while let Some(module) = missing.get(next.fetch_add(1, Relaxed)) {
-                device.loaded(module)?;
+                match device.loaded(module) {
+                    // What a segment's launches do alone is found out where they are captured.
+                    Err(Error::Compile { .. }) if module.source().name == "segment" => {}
+                    loaded => drop(loaded?),
+                }
             }
             Ok(())
         });

@@ -5,6 +5,7 @@ mod dry;
 pub(crate) mod edges;
 mod listing;
 pub(crate) mod outline;
+pub(crate) mod parts;
 
 pub use listing::{ListedLaunch, launches, launches_on};
 pub(crate) use outline::prove;

@@ -3,7 +3,7 @@
 use super::dry::{Dry, Notes};
 use super::edges::{TouchedOperands, step_edges, unordered};
 use super::lower;
-use crate::device::LaunchList;
+use crate::device::{LaunchList, RecordedLaunch};
 use crate::error::Error;
 use crate::kernel::cuda::{CollectiveLaunch, KernelLaunch, ProductLaunch};
 use crate::values::{Address, DeviceKind};
@@ -34,25 +34,29 @@ impl Notes for Outline {
 /// The operands of the steps of each launch, and the predecessors of each step.
 pub(crate) type StepGraph = (Vec<Vec<TouchedOperands>>, Vec<Vec<usize>>);
 
+/// The operands of each step of a launch.
+pub(crate) fn touched(launch: &RecordedLaunch, device: DeviceKind) -> Result<Vec<TouchedOperands>, Error> {
+    let mut outline = Dry(Outline::default());
+    lower(&launch.as_launch(), device, &mut outline)?;
+    Ok(outline.0.0)
+}
+
 /// The steps of a list as they are captured.
 pub(crate) fn outline(list: &LaunchList, device: DeviceKind) -> Result<StepGraph, Error> {
-    let mut steps = Vec::with_capacity(list.launches.len());
-    for launch in &list.launches {
-        let mut outline = Dry(Outline::default());
-        lower(&launch.as_launch(), device, &mut outline)?;
-        steps.push(outline.0.0);
-    }
+    let steps = list.launches.iter().map(|launch| touched(launch, device)).collect::<Result<Vec<_>, _>>()?;
     let after = step_edges(list, &steps);
     Ok((steps, after))
 }
 
-/// Checks that the steps of a list, as captured, imply every edge that the checker verified in the plan.
+/// Checks that the steps of a list, as captured, imply every edge that the checker verified in the plan, and that there is a kernel
+/// for each of its segments.
 ///
 /// # Errors
-/// [`Error::Capture`] with the first launch that would not wait for a required predecessor.
+/// [`Error::Capture`] with the first launch that would not wait for a required predecessor, or that no part of a segment can do.
 pub(crate) fn prove(list: &LaunchList, device: DeviceKind) -> Result<(), Error> {
     let (steps, after) = outline(list, device)?;
-    implied(list, &steps, &after)
+    implied(list, &steps, &after)?;
+    list.segments.iter().try_for_each(|segment| segment.of(list, device).map(drop))
 }
 
 /// As [`prove`], for given steps.

@@ -183,7 +183,7 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { words: ArrayVec::new(), starts: ArrayVec::new(), addresses: ArrayVec::new() }
     }
 
@@ -204,6 +204,22 @@ impl Values {
     #[inline]
     pub(crate) fn each(&self) -> impl Iterator<Item = &[u64]> {
         self.starts.iter().map(|&s| &self.words[usize::from(s)..])
+    }
+
+    /// The words of each argument.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = &[u64]> {
+        let ends = self.starts.iter().skip(1).map(|&s| usize::from(s)).chain([self.words.len()]);
+        self.starts.iter().zip(ends).map(|(&s, end)| &self.words[usize::from(s)..end])
+    }
+
+    /// Whether there are the same arguments of the same numbers of words.
+    pub(super) fn like(&self, other: &Self) -> bool {
+        self.starts == other.starts && self.words.len() == other.words.len()
+    }
+
+    /// Every word.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
     }
 
     /// The address of each argument, for the driver.

@@ -7,6 +7,11 @@ template <class E> DEVICE void copy_ahead(E* to, const E* from, bool inside) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(inside ? 16 : 0)
                  : "memory");
 }
+// The same of what other blocks of the multiprocessor read too.
+template <class E> DEVICE void copy_kept_ahead(E* to, const E* from, bool inside) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(inside ? 16 : 0)
+                 : "memory");
+}
 // 8 bytes.
 template <class E> DEVICE void copy_half_ahead(E* to, const E* from, bool inside) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from), "r"(inside ? 8 : 0)

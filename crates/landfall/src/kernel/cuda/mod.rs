@@ -14,6 +14,7 @@ mod param;
 pub mod pieces;
 pub(crate) mod pointwise;
 pub(crate) mod product;
+pub(crate) mod segment;
 pub(crate) mod tensor_map;
 pub(crate) mod vectors;
 

@@ -9,6 +9,8 @@ use std::hash::{Hash, Hasher};
 
 /// Shared by all sources: element types and their conversions, wide loads, reductions, random numbers.
 const PRELUDE: &str = include_str!("prelude.cu");
+/// Shared by all sources, too: what depends on a launch's blocks and threads.
+const THREADS: &str = include_str!("threads.cu");
 
 /// A compilation unit of CUDA C++ with the kernels in it.
 #[derive(Debug)]
@@ -39,13 +41,13 @@ impl Piece {
     }
 }
 
-/// A source with a prologue in each kernel, which waits for the predecessors and assembles struct parameters.
-fn beginning(mut text: String, kernel: &Entry) -> String {
+/// A source with a prologue in a kernel: `first`, then what assembles struct parameters.
+fn beginning(mut text: String, kernel: &Entry, first: &str) -> String {
     let begin = [")", ","].iter().find_map(|end| text.find(&format!("KERNEL({}{end}", kernel.name)));
     let brace = begin.and_then(|at| text[at..].find('{').map(|b| at + b + 1));
     if let Some(at) = brace {
         let structs: String = kernel.params.iter().map(Param::prologue).collect();
-        text.insert_str(at, &format!(" after_others();{structs}"));
+        text.insert_str(at, &format!("{first}{structs}"));
     }
     text
 }
@@ -247,8 +249,9 @@ impl Module {
     #[must_use]
     pub fn text(&self) -> String {
         let own: usize = self.source.pieces.iter().map(|piece| piece.text.len()).sum();
-        let mut text = String::with_capacity(PRELUDE.len() + own + 4096);
+        let mut text = String::with_capacity(PRELUDE.len() + THREADS.len() + own + 4096);
         text.push_str(PRELUDE);
+        text.push_str(THREADS);
         text.push_str(&self.own_text());
         text
     }
@@ -256,16 +259,7 @@ impl Module {
     /// The text without the prelude.
     #[must_use]
     pub fn own_text(&self) -> String {
-        let mut text = String::new();
-        for (name, dtype) in self.types.iter() {
-            _ = writeln!(text, "typedef {} {name};", c_type(dtype));
-        }
-        for (name, value) in self.constants.iter() {
-            _ = writeln!(text, "constexpr u64 {name} = {value};");
-        }
-        if let Some(e) = self.evaluates() {
-            text.push_str(&generated::function(e));
-        }
+        let mut text = self.bindings();
         for entry in self.source.entries {
             let params: Vec<String> = entry.params.iter().map(Param::declaration).collect();
             _ = writeln!(
@@ -279,12 +273,45 @@ impl Module {
                 params.join(", ")
             );
         }
+        // Each kernel waits for its predecessors first.
+        text.push_str(&self.pieces(" after_others();"));
+        text
+    }
+
+    /// The text of its kernels as device functions, for a namespace of its own.
+    pub(super) fn functions(&self) -> String {
+        let mut text = self.bindings();
+        text.push_str(THREADS);
+        for entry in self.source.entries {
+            let params: Vec<String> = entry.params.iter().map(Param::passed).collect();
+            _ = writeln!(text, "#define KERNEL_{} DEVICE void {}({})", entry.name, entry.name, params.join(", "));
+        }
+        text.push_str(&self.pieces(""));
+        text
+    }
+
+    /// What its names stand for, and the function of its expression.
+    fn bindings(&self) -> String {
+        let mut text = String::new();
+        for (name, dtype) in self.types.iter() {
+            _ = writeln!(text, "typedef {} {name};", c_type(dtype));
+        }
+        for (name, value) in self.constants.iter() {
+            _ = writeln!(text, "constexpr u64 {name} = {value};");
+        }
+        if let Some(e) = self.evaluates() {
+            text.push_str(&generated::function(e));
+        }
+        text
+    }
+
+    /// Its files in order, each kernel with a prologue that begins with `first`.
+    fn pieces(&self, first: &str) -> String {
         let mut own = String::new();
         for piece in self.source.pieces {
             _ = writeln!(own, "#line 1 \"{}.cu\"", piece.name);
             own.push_str(piece.text);
         }
-        text.push_str(&self.source.entries.iter().fold(own, beginning));
-        text
+        self.source.entries.iter().fold(own, |text, entry| beginning(text, entry, first))
     }
 }

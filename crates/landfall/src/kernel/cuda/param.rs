@@ -73,6 +73,19 @@ pub enum Element {
     Is(DType),
 }
 
+/// An argument of a device function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passed {
+    Pointer,
+    /// 32 and 64 bits.
+    Word,
+    Long,
+    Float,
+    Double,
+    /// Sizes or strides.
+    Axes,
+}
+
 impl Entry {
     /// The same kernel with a smaller maximum of threads per block, for a variant in the same source.
     #[must_use]
@@ -130,6 +143,30 @@ impl Param {
             Kind::Dims => dims(""),
             Kind::Faults => format!("Faults {name}"),
         }
+    }
+
+    /// The parameter of a device function.
+    pub(super) fn passed(&self) -> String {
+        self.declaration().replace("const __grid_constant__ ", "const ").replace("Dims ", "Dims& ")
+    }
+
+    /// The arguments that it takes, in order; none if a device function can not take it.
+    pub(super) fn passes(&self) -> Option<&'static [Passed]> {
+        use Passed::{Axes, Double, Float, Long, Pointer, Word};
+        Some(match self.kind {
+            Kind::Input(_) | Kind::Output(_) | Kind::Scratch(_) => &[Pointer],
+            Kind::ViewIn(_) | Kind::ViewOut(_) => &[Pointer, Axes],
+            Kind::RowFrame => &[Long, Long, Word, Word, Word, Axes, Axes],
+            Kind::RowsIn(_) | Kind::RowsOut(_) => &[Pointer, Word, Axes, Axes],
+            Kind::Transfer(_) => &[Pointer, Pointer, Long, Word, Axes, Axes, Axes],
+            Kind::U32 => &[Word],
+            Kind::U64 => &[Long],
+            Kind::F32 => &[Float],
+            Kind::F64 => &[Double],
+            Kind::Dims => &[Axes],
+            // Tensor maps are encoded by the driver, and a fault is of one launch.
+            Kind::TensorMap(_) | Kind::Faults => return None,
+        })
     }
 
     /// The kernel prologue that assembles the parameter; empty if none is needed.

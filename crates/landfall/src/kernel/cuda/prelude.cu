@@ -230,9 +230,6 @@ template <class T, int N> struct Several {
     DEVICE void store_whole(T* at) const { put<true>(at); }
 };
 
-// This thread's index in a one-dimensional grid.
-DEVICE u64 thread_index() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }
-
 // Offset of the row-major element `index` of a view: `I` is u32 if the view has fewer than 2^32 elements, because
 // 64-bit division is many times slower.
 template <class I> DEVICE u64 offset_of(I index, u32 rank, const Dims& shape, const Dims& stride) {
@@ -246,8 +243,7 @@ template <class I> DEVICE u64 offset_of(I index, u32 rank, const Dims& shape, co
     return rank == 0 ? 0 : at + u64(index) * stride.v[0];
 }
 
-// Sums and maxima over a warp and a block. Every thread gets the result; the order of additions is fixed, so that
-// results repeat. `shared` holds one value for each warp; the block is a multiple of 32 threads.
+// Sums and maxima over a warp. Every thread gets the result; the order of additions is fixed, so that results repeat.
 struct Sum {
     template <class A> DEVICE static A of(A a, A b) { return a + b; }
 };
@@ -262,15 +258,6 @@ template <class F, class A> DEVICE A warp_all(A x) {
 #pragma unroll
     for (int lane = 16; lane > 0; lane /= 2) x = F::of(x, __shfl_xor_sync(0xFFFFFFFFu, x, lane));
     return x;
-}
-template <class F, class A> DEVICE A block_all(A x, A identity, A* shared) {
-    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    x = warp_all<F>(x);
-    if (warps == 1) return x;
-    __syncthreads();
-    if (lane == 0) shared[warp] = x;
-    __syncthreads();
-    return warp_all<F>(lane < warps ? shared[lane] : identity);
 }
 
 // An index out of range: the first one that a launch reports is kept until the host reads. `raised` tells the host to look.

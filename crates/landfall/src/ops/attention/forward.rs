@@ -150,6 +150,10 @@ impl Op for Attention {
             (true, true) => const { &[Output::FULL, Output::FULL, Output::in_place(&[3])] },
         }
     }
+    fn independent(&self, args: &[Spec], outputs: &[Spec]) -> Option<Vec<usize>> {
+        // Of the first axis: the heads of a batch entry lie interleaved.
+        Some(vec![1; args.len() + outputs.len()])
+    }
     fn body(&self) -> Body {
         Body::Fused(body)
     }

@@ -93,6 +93,9 @@ impl Op for AttentionGrad {
             (true, true) => const { &[Output::FULL, Output::FULL, Output::FULL, Output::in_place(&[3, 7])] },
         }
     }
+    fn independent(&self, args: &[Spec], outputs: &[Spec]) -> Option<Vec<usize>> {
+        Some(vec![1; args.len() + outputs.len()])
+    }
     fn body(&self) -> Body {
         Body::Fused(body)
     }
@@ -112,7 +115,7 @@ impl Op for AttentionGrad {
                     product([s.tasks().1, slot(&s), args[0].dtype.accumulate().size()])
                 }),
                 Kernel::cuda("attention_grad", |op, call| cuda::attention_grad(op, call, None))
-                    .with_workspace(cuda::grad_workspace),
+                    .with_workspace(cuda::own_grad_workspace),
                 Kernel::cuda("attention_grad_head", |op, call| {
                     cuda::attention_grad(op, call, Some(cuda::Way::Head))
                 })

@@ -4,13 +4,14 @@ mod cuda;
 
 use crate::contract::{
     Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp,
-    op_attributes, rules,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, flat, load, store};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Chunks, lanes, with_float};
 use crate::values::{All, DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec};
+use std::sync::Arc;
 
 op_list! { Mae, MaeGrad, Mse, MseGrad }
 
@@ -106,7 +107,7 @@ where
     Ok(())
 }
 
-fn backward<T: Element>(term: Term, call: &Call<'_>) -> Result<(), Rule>
+fn backward<T: Element>(term: Term, parts: usize, call: &Call<'_>) -> Result<(), Rule>
 where
     T::Acc: Arith,
 {
@@ -117,7 +118,7 @@ where
     if n == 0 {
         return Ok(());
     }
-    let factor = T::Acc::of_f64(c.flat(0).to_f64() / n as f64);
+    let factor = T::Acc::of_f64(c.flat(0).to_f64() / (n * parts) as f64);
     let inputs = inputs.map(|x| x.map(|x| flat(&x)));
     let layout = out.layout().collapsed();
     let out = out.relaid(layout);
@@ -199,7 +200,10 @@ macro_rules! loss {
         op_attributes! {
             $(#[doc = $grad_doc])*
             #[derive(Debug, Clone, Copy)]
-            pub struct $Grad(prediction, target, cotangent);
+            pub struct $Grad(prediction, target, cotangent) {
+                /// The operands are one of so many equal parts: the loss is the mean over all of them.
+                pub parts: usize = 1,
+            }
         }
 
         impl Op for $Grad {
@@ -212,13 +216,28 @@ macro_rules! loss {
                 Ok(Outputs::one(args[0]))
             }
             fn outputs(&self) -> &[Output] { const { &[Output::in_place(&[0, 1])] } }
-            fn body(&self) -> Body { Body::Fused(|_, g, args| slope(g, $term, args)) }
+            fn independent(&self, args: &[Spec], _: &[Spec]) -> Option<Vec<usize>> {
+                let all = args[0].shape.rank();
+                Some(vec![all, all, 0, all])
+            }
+            fn of_part(&self, parts: usize) -> Option<Arc<dyn Op>> {
+                Some(Arc::new(Self { parts: self.parts * parts }))
+            }
+            fn body(&self) -> Body {
+                Body::Fused(|op, g, args| {
+                    let parts = attributes::<$Grad>(op).map_err(|r| r.of(op.name(), &[], None, None))?.parts;
+                    slope(g, $term, parts, args)
+                })
+            }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const { &[
-                    Kernel::cpu($grad_name, |_, call| {
-                        with_float!(call, 0, T => backward::<T>($term, call))
+                    Kernel::cpu($grad_name, |op, call| {
+                        let parts = attributes::<$Grad>(op)?.parts;
+                        with_float!(call, 0, T => backward::<T>($term, parts, call))
                     }),
-                    Kernel::cuda($grad_name, |_, call| cuda::backward($term, call)),
+                    Kernel::cuda($grad_name, |op, call| {
+                        cuda::backward($term, attributes::<$Grad>(op)?.parts, call)
+                    }),
                 ] }
             }
             fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
@@ -230,7 +249,7 @@ macro_rules! loss {
             fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
                 let slope: fn(f64) -> f64 = $slope;
                 let (p, t, c) = (&args[0].data, &args[1].data, args[2].data[0]);
-                vec![HostTensor::from_fn(args[0].spec, |i| slope(p[i] - t[i]) * c / p.len() as f64)]
+                vec![HostTensor::from_fn(args[0].spec, |i| slope(p[i] - t[i]) * c / (p.len() * self.parts) as f64)]
             }
             fn samples(&self) -> Vec<Sample> { grad_samples(*self) }
         }
@@ -238,10 +257,10 @@ macro_rules! loss {
 }
 
 /// The gradient to the first argument in other ops.
-fn slope(g: &Graph, term: Term, args: &[Value]) -> Result<Vec<Value>, Error> {
+fn slope(g: &Graph, term: Term, parts: usize, args: &[Value]) -> Result<Vec<Value>, Error> {
     let slopes = g.composed("loss", [args[0], args[1], args[2]], |[prediction, target, cotangent]| {
         let d = g.sub(prediction, target)?;
-        let n = g.shape(d).elements().max(1) as f64;
+        let n = (g.shape(d).elements().max(1) * parts) as f64;
         let slope = match term {
             Term::Square => g.affine(d, 2.0 / n, 0.0)?,
             Term::Absolute => g.affine(g.sign(d)?, 1.0 / n, 0.0)?,

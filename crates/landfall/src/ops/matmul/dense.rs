@@ -1,5 +1,6 @@
 //! Matrix product.
 
+mod block;
 mod cuda;
 mod cut;
 mod join;
@@ -449,6 +450,15 @@ impl Op for MatMul {
     fn mixing(&self) -> Mixing {
         Mixing::Product { operands: usize::MAX }
     }
+    fn independent(&self, args: &[Spec], _: &[Spec]) -> Option<Vec<usize>> {
+        // Of rows, where a block does what a part of them takes.
+        block::fits(args).then(|| {
+            let (addend, bias) = added_of(args);
+            let rows = |i: usize| usize::from(i == 0 || addend == Some(i)) * (args[i].shape.rank() - 1);
+            debug_assert!(bias.is_none_or(|b| args[b].shape.rank() == 1));
+            (0..args.len()).map(rows).chain([args[0].shape.rank() - 1]).collect()
+        })
+    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -481,6 +491,7 @@ impl Op for MatMul {
                 cuda::parts::<256>("product_parts_256"),
                 cuda::parts::<1024>("product_parts_1024"),
                 cuda::parts::<4096>("product_parts_4096"),
+                block::kernel("product_block"),
                 cuda::strided("product_strided"),
             ]
         }

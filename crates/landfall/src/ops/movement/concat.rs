@@ -54,6 +54,10 @@ impl Op for Concat {
     fn outputs(&self) -> &[Output] {
         &[Output::FULL]
     }
+    fn independent(&self, args: &[Spec], outputs: &[Spec]) -> Option<Vec<usize>> {
+        // Of the axes before the one along which they lie.
+        (self.axis > 0).then(|| vec![self.axis; args.len() + outputs.len()])
+    }
     fn body(&self) -> Body {
         Body::Primitive("movement")
     }

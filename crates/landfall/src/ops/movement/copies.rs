@@ -69,6 +69,9 @@ impl Op for Copy {
     fn outputs(&self) -> &[Output] {
         &[Output::FULL]
     }
+    fn independent(&self, args: &[Spec], _: &[Spec]) -> Option<Vec<usize>> {
+        Some(vec![args[0].shape.rank(); 2])
+    }
     fn body(&self) -> Body {
         Body::Primitive("movement")
     }

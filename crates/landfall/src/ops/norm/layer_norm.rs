@@ -1,5 +1,6 @@
 //! Layer normalisation over the last axis, and its gradient.
 
+mod apart;
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
@@ -11,8 +12,11 @@ use crate::kernel::cpu::lanes::{SavedStat, Slots, TILE, rows, saved_stat_dtype, 
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Row, with_float};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Keep, Rule, Shape, Spec};
+use std::ops::Range;
+use std::sync::Arc;
 
-op_list! { LayerNorm, LayerNormGrad }
+op_list! { LayerNorm, LayerNormGrad, LayerNormGradRows, LayerNormGradSums }
+pub use apart::{LayerNormGradRows, LayerNormGradSums};
 
 /// Elements that one task works on.
 const GRAIN: usize = 16 * 1024;
@@ -105,6 +109,10 @@ impl Op for LayerNorm {
     }
     fn outputs(&self) -> &[Output] {
         const { &[Output::in_place(&[0]), Output::FULL, Output::FULL] }
+    }
+    fn independent(&self, args: &[Spec], _: &[Spec]) -> Option<Vec<usize>> {
+        let rows = args[0].shape.rank() - 1;
+        Some(vec![rows, 0, 0, rows, rows, rows])
     }
     fn body(&self) -> Body {
         Body::Fused(body)
@@ -251,6 +259,9 @@ impl Op for LayerNormGrad {
     fn body(&self) -> Body {
         Body::Fused(|_, g, args| gradient_body(g, args))
     }
+    fn apart(&self) -> Vec<(Arc<dyn Op>, Range<usize>)> {
+        vec![(Arc::new(LayerNormGradRows), 0..1), (Arc::new(LayerNormGradSums), 1..3)]
+    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -292,23 +303,28 @@ impl Tested for LayerNormGrad {
         out.to_vec()
     }
     fn samples(&self) -> Vec<Sample> {
-        let mut all = Vec::new();
-        for shape in SHAPES.iter().filter_map(|s| Shape::new(s)) {
-            all.push(Sample::new(*self, grad_args(&shape)));
-        }
-        for (half, shape) in mixed_shapes() {
-            let mut mixed = grad_args(&shape);
-            for x in &mut mixed[..2] {
-                *x = SampleArg::with(Some(half), shape, Data::Range(-2.0, 2.0));
-            }
-            mixed[2] = SampleArg::with(Some(DType::F32), [shape.last()], Data::Range(-1.0, 1.0));
-            all.push(Sample::new(*self, mixed));
-        }
-        let mut bad = grad_args(&[4, 8].into());
-        bad[1] = SampleArg::any([4, 6]);
-        all.push(Sample::bad(*self, bad, "their shapes must be equal"));
-        all
+        grad_samples(*self)
     }
+}
+
+/// Calls of an op that takes the arguments of the gradient.
+fn grad_samples(op: impl Tested + Clone) -> Vec<Sample> {
+    let mut all = Vec::new();
+    for shape in SHAPES.iter().filter_map(|s| Shape::new(s)) {
+        all.push(Sample::new(op.clone(), grad_args(&shape)));
+    }
+    for (half, shape) in mixed_shapes() {
+        let mut mixed = grad_args(&shape);
+        for x in &mut mixed[..2] {
+            *x = SampleArg::with(Some(half), shape, Data::Range(-2.0, 2.0));
+        }
+        mixed[2] = SampleArg::with(Some(DType::F32), [shape.last()], Data::Range(-1.0, 1.0));
+        all.push(Sample::new(op.clone(), mixed));
+    }
+    let mut bad = grad_args(&[4, 8].into());
+    bad[1] = SampleArg::any([4, 6]);
+    all.push(Sample::bad(op, bad, "their shapes must be equal"));
+    all
 }
 
 /// The gradient in other ops.

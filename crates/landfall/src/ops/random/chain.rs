@@ -87,6 +87,10 @@ impl Op for PointwiseChain {
         let coarser = |a: DType, b: DType| if b.epsilon() > a.epsilon() { b } else { a };
         self.expression.steps().iter().filter_map(rounded).fold(dtype.accumulate(), coarser)
     }
+    fn independent(&self, args: &[Spec], outputs: &[Spec]) -> Option<Vec<usize>> {
+        // Random words are numbered by the elements of the whole.
+        (!self.random()).then(|| args.iter().chain(outputs).map(|s| s.shape.rank()).collect())
+    }
     fn body(&self) -> Body {
         Body::Opaque("it was made of ops that have bodies")
     }

@@ -209,6 +209,12 @@ impl Op for Reduce {
     fn outputs(&self) -> &[Output] {
         &[Output::FULL]
     }
+    fn independent(&self, args: &[Spec], _: &[Spec]) -> Option<Vec<usize>> {
+        // Of the axes before the first that is reduced, of rows that are added in one order however many there are.
+        let first = (0..args[0].shape.rank()).find(|&a| self.reduces(a))?;
+        let alike = Group::alike(self.counts(&args[0].shape).1, args[0].dtype);
+        (alike && first > 0).then(|| vec![first; 2])
+    }
     fn body(&self) -> Body {
         Body::Primitive("reduction")
     }

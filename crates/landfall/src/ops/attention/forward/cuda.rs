@@ -444,7 +444,16 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) ->
     call.launch(&module, rows(&s)?, &args)
 }
 
-/// Bytes of what the gradient keeps of each query.
+/// Bytes of what the gradient keeps of each query, in the op's own way: blocks that hold whole heads keep it to themselves.
+pub(in crate::ops) fn own_grad_workspace(op: &dyn Op, args: &[Spec]) -> usize {
+    let scores = attributes::<AttentionGrad>(op).is_ok_and(|op| op.previous || op.score_cotangent);
+    match Way::own(&Sizes::of(&args[0].shape), args[0].dtype, scores) {
+        Way::Short | Way::Few | Way::Head | Way::Block => 0,
+        Way::Long | Way::Rows => grad_workspace(op, args),
+    }
+}
+
+/// The same in any way.
 pub(in crate::ops) fn grad_workspace(_: &dyn Op, args: &[Spec]) -> usize {
     let s = Sizes::of(&args[0].shape);
     s.batch * s.heads * s.n * args[0].dtype.accumulate().size()

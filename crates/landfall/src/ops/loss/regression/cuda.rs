@@ -93,7 +93,7 @@ pub(super) fn forward(term: Term, call: &mut Call<'_>) -> Result<(), Failure> {
 }
 
 /// [`super::MseGrad`] and [`super::MaeGrad`].
-pub(super) fn backward(term: Term, call: &mut Call<'_>) -> Result<(), Failure> {
+pub(super) fn backward(term: Term, parts: usize, call: &mut Call<'_>) -> Result<(), Failure> {
     let (p, t, c, out) = (*call.input(0)?, *call.input(1)?, *call.input(2)?, *call.output(0)?);
     let n = out.spec().shape.elements();
     if n == 0 {
@@ -106,7 +106,7 @@ pub(super) fn backward(term: Term, call: &mut Call<'_>) -> Result<(), Failure> {
         cotangent: &c,
         out,
         n,
-        scale: 1.0 / n as f64,
+        scale: 1.0 / (n * parts) as f64,
         rank: out.layout().shape().rank() as u32,
         shape: out.layout().shape().dims(),
     };

@@ -13,7 +13,7 @@ const TILE: usize = 64;
 
 cuda_kernel! {
     /// A product of operands with any strides. What is not added, the module tells.
-    struct Product = "product", BLOCK;
+    pub(super) struct Product = "product", BLOCK;
     lhs: input T,
     rhs: input T,
     addend: input R,

@@ -212,62 +212,113 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     call.launch(&module, Geometry::blocks(blocks, BLOCK)?, &args)
 }
 
+/// The module of a source for a gradient's operands.
+fn bound(source: &'static Source, call: &Call<'_>, lanes: u64) -> Result<Module, Rule> {
+    let (x, weight, mean, rstd) = (call.input(1)?, call.input(2)?, call.input(3)?, call.input(4)?);
+    let module = Module::new(source).of("T", x.dtype()).of("A", x.dtype().accumulate());
+    let module = module.of("W", weight.dtype()).of("M", mean.dtype()).of("V", rstd.dtype());
+    Ok(module.constant("UNIT", unit(x.dtype()) as u64).constant("SINGLE_PASS", lanes).constant("PASSES", 1))
+}
+
+/// Calls `with` with what the launches of a gradient have in common, and the lanes of its rows; `gx` is where that of the rows goes.
+fn gradient<R>(
+    inputs: &[Operand],
+    gx: &Operand,
+    with: impl FnOnce(&Gradient<'_>, &Group) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let &[gy, x, weight, mean, rstd] = inputs else {
+        return Err(Rule::Arity { takes: "5 arguments".to_owned(), got: inputs.len() }.into());
+    };
+    let (starts, row) = rows([&gy, &x, gx], [&mean, &rstd])?;
+    let [of_gy, of_x, of_gx, of_mean, of_rstd] = starts;
+    let [row_gy, row_x, row_gx] = row;
+    let row_weight = vector(&weight);
+    let (frame, group) = frame(&x, &of_x, &row_x);
+    let args = Gradient {
+        frame,
+        gy: row_view(&gy, &of_gy, &row_gy),
+        x: row_view(&x, &of_x, &row_x),
+        weight: row_view(&weight, &Layout::SCALAR, &row_weight),
+        mean: &mean.relaid(of_mean),
+        rstd: &rstd.relaid(of_rstd),
+        gx: row_view(gx, &of_gx, &row_gx),
+    };
+    with(&args, &group)
+}
+
+/// Launches the sums over the rows alone, into scratch memory.
+fn sums(call: &mut Call<'_>, module: &Module, args: &Gradient<'_>, sharing: &Sharing) -> Result<(), Failure> {
+    let &Gradient { frame, gy, x, mean, rstd, .. } = args;
+    let width = sharing.width as u32;
+    let args = ColumnSums { frame, each: sharing.each, width, gy, x, mean, rstd, partial: 0 };
+    call.launch(module, sharing.blocks()?, &args)
+}
+
+/// Launches the sum of what blocks have added.
+fn finish(call: &mut Call<'_>, module: &Module, sharing: &Sharing, length: usize, first: usize) -> Result<(), Failure> {
+    let (gweight, gbias) = (*call.output(first)?, *call.output(first + 1)?);
+    let (chunks, width) = (sharing.chunks, sharing.width as u32);
+    let args = Finish { length, chunks, width, partial: 0, gweight: &gweight, gbias: &gbias };
+    call.launch(module, sharing.finish()?, &args)
+}
+
 /// [`crate::ops::norm::layer_norm::LayerNormGrad`].
 pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
-    let (gy, x, weight) = (*call.input(0)?, *call.input(1)?, *call.input(2)?);
-    let (mean, rstd) = (*call.input(3)?, *call.input(4)?);
-    let (gx, gweight, gbias) = (*call.output(0)?, *call.output(1)?, *call.output(2)?);
+    let (x, gx) = (*call.input(1)?, *call.output(0)?);
     let (count, length) = sizes(&x.spec().shape);
     if length == 0 {
         return Ok(());
     }
-    let bound = |source, lanes| {
-        let module = Module::new(source).of("T", x.dtype()).of("A", x.dtype().accumulate());
-        let module = module.of("W", weight.dtype()).of("M", mean.dtype()).of("V", rstd.dtype());
-        module.constant("UNIT", unit(x.dtype()) as u64).constant("SINGLE_PASS", lanes).constant("PASSES", 1)
-    };
-    let mut module = bound(&GRADIENT, 0);
+    let mut module = bound(&GRADIENT, call, 0)?;
     let walked = walked(count, length, x.dtype());
     let sharing = walked.unwrap_or_else(|| Sharing::sums(count, length));
     if count > 0 {
-        let (starts, row) = rows([&gy, &x, &gx], [&mean, &rstd])?;
-        let [of_gy, of_x, of_gx, of_mean, of_rstd] = starts;
-        let [row_gy, row_x, row_gx] = row;
-        let row_weight = vector(&weight);
-        let (frame, group) = frame(&x, &of_x, &row_x);
-        let args = Gradient {
-            frame,
-            gy: row_view(&gy, &of_gy, &row_gy),
-            x: row_view(&x, &of_x, &row_x),
-            weight: row_view(&weight, &Layout::SCALAR, &row_weight),
-            mean: &mean.relaid(of_mean),
-            rstd: &rstd.relaid(of_rstd),
-            gx: row_view(&gx, &of_gx, &row_gx),
-        };
-        let lanes = single_pass(&frame, x.dtype(), &[args.gy, args.x, args.weight, args.gx]);
-        let held = walked.is_some() && (1..=HELD_LANES).contains(&lanes);
-        module = bound(if held { &HELD_GRADIENT } else { &GRADIENT }, lanes);
-        let Gradient { gy, x, weight, mean, rstd, gx, .. } = args;
-        let (each, partial) = (sharing.each, 0);
-        if walked.is_some() {
-            let share = 1.0 / length as f64;
-            let args = GradientSums { frame, each, gy, x, weight, mean, rstd, gx, share, partial };
-            let threads = if held { BLOCK / held_units(lanes) as u32 } else { BLOCK };
-            call.launch(&module, Geometry::blocks(sharing.chunks, threads)?, &args)?;
-        } else {
-            call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, &args)?;
-            let width = sharing.width as u32;
-            let args = ColumnSums { frame, each, width, gy, x, mean, rstd, partial };
-            call.launch(&module, sharing.blocks()?, &args)?;
-        }
+        module = gradient(call.inputs(), &gx, |args, group| {
+            let lanes = single_pass(&args.frame, x.dtype(), &[args.gy, args.x, args.weight, args.gx]);
+            let held = walked.is_some() && (1..=HELD_LANES).contains(&lanes);
+            let module = bound(if held { &HELD_GRADIENT } else { &GRADIENT }, call, lanes)?;
+            if walked.is_some() {
+                let &Gradient { frame, gy, x, weight, mean, rstd, gx } = args;
+                let (each, partial, share) = (sharing.each, 0, 1.0 / length as f64);
+                let args = GradientSums { frame, each, gy, x, weight, mean, rstd, gx, share, partial };
+                let threads = if held { BLOCK / held_units(lanes) as u32 } else { BLOCK };
+                call.launch(&module, Geometry::blocks(sharing.chunks, threads)?, &args)?;
+            } else {
+                call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, args)?;
+                sums(call, &module, args, &sharing)?;
+            }
+            Ok(module)
+        })?;
     }
-    let args = Finish {
-        length,
-        chunks: sharing.chunks,
-        width: sharing.width as u32,
-        partial: 0,
-        gweight: &gweight,
-        gbias: &gbias,
-    };
-    call.launch(&module, sharing.finish()?, &args)
+    finish(call, &module, &sharing, length, 1)
+}
+
+/// [`crate::ops::norm::layer_norm::LayerNormGradRows`].
+pub(super) fn backward_rows(call: &mut Call<'_>) -> Result<(), Failure> {
+    let gx = *call.output(0)?;
+    if gx.spec().shape.elements() == 0 {
+        return Ok(());
+    }
+    let module = bound(&GRADIENT, call, 0)?;
+    gradient(call.inputs(), &gx, |args, group| call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, args))
+}
+
+/// [`crate::ops::norm::layer_norm::LayerNormGradSums`].
+pub(super) fn backward_sums(call: &mut Call<'_>) -> Result<(), Failure> {
+    let x = *call.input(1)?;
+    let (count, length) = sizes(&x.spec().shape);
+    if length == 0 {
+        return Ok(());
+    }
+    let (module, sharing) = (bound(&GRADIENT, call, 0)?, Sharing::sums(count, length));
+    if count > 0 {
+        gradient(call.inputs(), &x, |args, _| sums(call, &module, args, &sharing))?;
+    }
+    finish(call, &module, &sharing, length, 0)
+}
+
+/// Bytes of scratch memory of the sums alone.
+pub(super) fn workspace_of_sums(x: &Spec) -> usize {
+    let (rows, columns) = sizes(&x.shape);
+    Sharing::sums(rows, columns).workspace(columns)
 }

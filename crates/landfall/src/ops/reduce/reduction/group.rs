@@ -55,6 +55,11 @@ impl Group {
         Self { segments: len.div_ceil(length), length, ..uncut }
     }
 
+    /// Whether the lanes of rows of this length do not depend on how many rows there are.
+    pub(in crate::ops) fn alike(len: usize, dtype: DType) -> bool {
+        len <= unit(dtype) * (BLOCK as usize / ROWS.next_power_of_two())
+    }
+
     /// Threads side by side of a block, and blocks side by side, where rows lie as columns and a thread takes `together`
     /// of them.
     pub(in crate::ops) fn columns(&self, rows: usize, together: usize, dtype: DType) -> (usize, usize) {
