@@ -1,5 +1,6 @@
 //! Parameters and buffers of a model: names, shapes, initial values, who decays and who is frozen.
 
+use super::adapter::Adapter;
 use landfall::rng::Rng;
 use landfall::{DType, Shape, State, StateSpec};
 use std::panic::Location;
@@ -79,6 +80,18 @@ pub struct Parameter {
     pub at: &'static Location<'static>,
 }
 
+impl Parameter {
+    /// The shape of each of its parts in checkpoints.
+    #[must_use]
+    pub fn part(&self) -> Shape {
+        let rows = self.shape.dims().first().copied().unwrap_or(1);
+        match self.parts.len() {
+            0 | 1 => self.shape,
+            parts => self.shape.with(0, rows / parts),
+        }
+    }
+}
+
 /// A tensor that is not trained but belongs to the model: running statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Buffer {
@@ -114,13 +127,14 @@ pub struct ParameterId {
 pub struct Parameters {
     /// Which ones these are: a copy is the same, so that layers are of both.
     number: u64,
-    list: Vec<Parameter>,
+    pub(super) list: Vec<Parameter>,
     buffers: Vec<Buffer>,
     /// Extra scalars that checkpoints in the official form hold for each name: `(name, value)`.
     constants: Vec<(String, f64)>,
     /// Names of step counters that checkpoints in the official form hold.
     counters: Vec<String>,
     groups: Vec<Group>,
+    pub(super) adapters: Vec<Adapter>,
 }
 
 /// None yet.
@@ -134,6 +148,7 @@ impl Default for Parameters {
             constants: Vec::new(),
             counters: Vec::new(),
             groups: Vec::new(),
+            adapters: Vec::new(),
         }
     }
 }
@@ -143,6 +158,7 @@ impl PartialEq for Parameters {
     fn eq(&self, other: &Self) -> bool {
         (&self.list, &self.buffers, &self.constants) == (&other.list, &other.buffers, &other.constants)
             && (&self.counters, &self.groups) == (&other.counters, &other.groups)
+            && self.adapters == other.adapters
     }
 }
 
