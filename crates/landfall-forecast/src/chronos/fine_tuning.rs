@@ -135,9 +135,10 @@ impl FineTuning {
         let steps = (FILLING / (each * form.values()).max(1)).clamp(1, STEPS).min(options.steps);
         // The pool writes the first windows over these.
         let blank = form.blank(each * steps)?;
-        let mut trainer = Trainer::new(engine, network.parameters(), &blank, options.training(each)?, |cx, batch| {
-            cx.graph.mean_all(losses(cx, &network, batch, form)?)
-        })?;
+        let mut trainer =
+            Trainer::new(engine, network.parameters(), &blank, options.training(each)?, |cx, batch| {
+                cx.graph.mean_all(losses(cx, &network, batch, form)?)
+            })?;
         trainer.schedule(|step| options.rate(step))?;
         weights.load(&mut trainer.state)?;
         let (drawn, groups) = (sampler.clone(), Arc::new(groups));
@@ -153,7 +154,10 @@ impl FineTuning {
                 let own = Form::of(some, network.config(), &options)?;
                 if !own.is_like(&form) {
                     let kinds = |g: &Group| [g.targets.len(), g.past.len(), g.known.len()];
-                    return Err(ChronosError::Validation { found: kinds(&some[0]), expected: kinds(&groups[0]) });
+                    return Err(ChronosError::Validation {
+                        found: kinds(&some[0]),
+                        expected: kinds(&groups[0]),
+                    });
                 }
                 let arrays = own.arrays(some, &last(some, options.horizon)?)?;
                 let at_once = each.min(arrays.rows());
@@ -165,7 +169,8 @@ impl FineTuning {
         };
         let (weights, folder) = (weights.clone(), folder.map(Path::to_owned));
         let (best, points) = (None, Vec::new());
-        let mut all = Self { options, weights, network, trainer, pool, sampler, validation, best, points, folder };
+        let mut all =
+            Self { options, weights, network, trainer, pool, sampler, validation, best, points, folder };
         all.resume()?;
         Ok(all)
     }
@@ -206,16 +211,15 @@ impl FineTuning {
     ) -> Result<Verdict, ChronosError> {
         let mut done = self.trainer.position()?;
         if done == 0 && self.points.is_empty() && self.validation.is_some() {
-            each(self.reached(0, Vec::new(), self.options.rate(0), true)?);
+            each(self.reached(0, Vec::new(), true)?);
         }
         while done < self.options.steps {
             let next = ((done / self.options.every + 1) * self.options.every).min(self.options.steps);
             let (steps, stopped) = self.pool.advance_until(&mut self.trainer, next, &mut stop)?;
             done = self.trainer.position()?;
-            let lr = steps.last().map_or(0.0, |step| step.lr);
             let losses = steps.into_iter().map(|step| step.loss).collect();
             // A validation at a step of its own would be a choice that a run without a break does not have.
-            each(self.reached(done, losses, lr, done == next)?);
+            each(self.reached(done, losses, done == next)?);
             if stopped && done < self.options.steps {
                 return Ok(Verdict::Stopped);
             }
@@ -254,7 +258,7 @@ impl FineTuning {
     }
 
     /// Adds a point of the curve, after a validation if it is time for one, and writes where the training stands.
-    fn reached(&mut self, step: usize, losses: Vec<f64>, lr: f64, asked: bool) -> Result<&Point, ChronosError> {
+    fn reached(&mut self, step: usize, mut losses: Vec<f64>, asked: bool) -> Result<&Point, ChronosError> {
         let validation = match &mut self.validation {
             Some((losses, arrays)) if asked => {
                 let each = losses.run(&self.trainer, arrays)?.data;
@@ -271,6 +275,11 @@ impl FineTuning {
             }
             self.best = Some(Best { step, loss, tensors });
         }
+        // Where it was stopped between two points this one goes on, so that breaks leave no trace.
+        if let Some(before) = self.points.pop_if(|before| !before.step.is_multiple_of(self.options.every)) {
+            losses.splice(0..0, before.losses);
+        }
+        let lr = self.options.rate(step.saturating_sub(1));
         self.points.push(Point { step, losses, lr, validation });
         if let Some(folder) = &self.folder {
             if let Some(Best { step, loss, tensors }) = self.best.as_ref().filter(|_| better.is_some()) {
@@ -294,7 +303,12 @@ impl FineTuning {
         let step = self.trainer.position()?;
         let path = folder.join(CURVE);
         self.points = read(&path)?;
-        self.points.retain(|point| point.step <= step);
+        // The checkpoint is written last, and may be of an earlier step.
+        self.points.retain(|point| point.step <= step || point.step - step < point.losses.len());
+        if let Some(last) = self.points.last_mut().filter(|last| last.step > step) {
+            last.losses.truncate(last.losses.len() - (last.step - step));
+            (last.step, last.lr, last.validation) = (step, self.options.rate(step.saturating_sub(1)), None);
+        }
         let path = folder.join(BEST);
         if self.validation.is_some() && path.exists() {
             let File { tensors, metadata } = File::read(&path)?;
@@ -380,5 +394,6 @@ fn write(path: &Path, what: &impl Serialize) -> Result<(), ChronosError> {
 
 fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, ChronosError> {
     let text = files::read_text(path).map_err(|why| ChronosError::Read { path: path.to_owned(), why })?;
-    serde_json::from_str(&text).map_err(|e| ChronosError::Config { path: path.to_owned(), why: e.to_string() })
+    serde_json::from_str(&text)
+        .map_err(|e| ChronosError::Config { path: path.to_owned(), why: e.to_string() })
 }

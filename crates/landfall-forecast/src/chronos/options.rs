@@ -105,7 +105,10 @@ impl FineTuningOptions {
             }
         }
         if let Some(context) = self.context.filter(|rows| *rows == 0 || *rows > model.context) {
-            return unfit(format!("the context is {context} rows; it must be 1 to {}, which the model reads", model.context));
+            return unfit(format!(
+                "the context is {context} rows; it must be 1 to {}, which the model reads",
+                model.context
+            ));
         }
         Ok(())
     }

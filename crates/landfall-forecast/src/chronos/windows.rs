@@ -99,7 +99,10 @@ impl Form {
         }
         let shape = |rows: usize| [windows.len(), members, rows];
         let given = [(x, rows), (known, rows), (future, ahead), (told, ahead)];
-        ARRAYS.iter().zip(given).try_fold(Arrays::new(), |all, (name, (data, rows))| all.with(name, shape(rows), data))
+        ARRAYS
+            .iter()
+            .zip(given)
+            .try_fold(Arrays::new(), |all, (name, (data, rows))| all.with(name, shape(rows), data))
     }
 
     /// Arrays of so many windows, of zeros.
@@ -114,7 +117,9 @@ impl Form {
 
 /// The last window of each group that has one, to validate by.
 pub(super) fn last(groups: &[Group], horizon: usize) -> Result<Vec<Window>, ChronosError> {
-    let of = |(group, g): (usize, &Group)| Some(Window { group, at: g.rows().checked_sub(horizon).filter(|at| *at > 0)? });
+    let of = |(group, g): (usize, &Group)| {
+        Some(Window { group, at: g.rows().checked_sub(horizon).filter(|at| *at > 0)? })
+    };
     let all: Vec<Window> = groups.iter().enumerate().filter_map(of).collect();
     if all.is_empty() { Err(short(groups, horizon + 1)) } else { Ok(all) }
 }
@@ -137,7 +142,11 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    pub(super) fn new(groups: &[Group], options: &FineTuningOptions, each: usize) -> Result<Self, ChronosError> {
+    pub(super) fn new(
+        groups: &[Group],
+        options: &FineTuningOptions,
+        each: usize,
+    ) -> Result<Self, ChronosError> {
         let (shortest, horizon) = (options.shortest(), options.horizon);
         let needed = shortest.saturating_add(horizon);
         let rows = groups.iter().map(Group::rows).enumerate();

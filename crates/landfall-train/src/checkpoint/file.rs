@@ -86,7 +86,8 @@ impl File {
     /// [`CheckpointError::Write`], also for a name that the format keeps for itself.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let failed = |why: std::io::Error| CheckpointError::Write { path: path.to_owned(), why };
-        files::replace(path, &self.to_bytes().map_err(|why| failed(std::io::Error::other(why)))?).map_err(failed)
+        files::replace(path, &self.to_bytes().map_err(|why| failed(std::io::Error::other(why)))?)
+            .map_err(failed)
     }
 
     /// SHA-256 of metadata and tensors, in hexadecimal digits: of each entry its name, value or spec, and elements, each

@@ -96,12 +96,15 @@ impl Parameters {
         }
         let weights = || {
             let parts = |(number, p): (usize, &'_ Parameter)| {
-                let own: Vec<_> = p.parts.iter().enumerate().map(|(i, name)| ((number, i), name.clone())).collect();
+                let own: Vec<_> =
+                    p.parts.iter().enumerate().map(|(i, name)| ((number, i), name.clone())).collect();
                 own
             };
-            self.list.iter().enumerate().flat_map(parts).filter_map(|(of, name)| {
-                Some((of, name.strip_suffix(WEIGHT)?.to_owned()))
-            })
+            self.list
+                .iter()
+                .enumerate()
+                .flat_map(parts)
+                .filter_map(|(of, name)| Some((of, name.strip_suffix(WEIGHT)?.to_owned())))
         };
         for target in &how.targets {
             if !weights().any(|(_, layer)| LowRank::means(target, &layer)) {
@@ -117,7 +120,11 @@ impl Parameters {
         for (of, layer) in &hit {
             let shape = self.list[of.0].shape;
             if shape.rank() != 2 {
-                return refused(wrong("target", format!("{layer}, whose weight is {shape}"), "a layer whose weight is a matrix"));
+                return refused(wrong(
+                    "target",
+                    format!("{layer}, whose weight is {shape}"),
+                    "a layer whose weight is a matrix",
+                ));
             }
             if self.adapters.iter().any(|adapter| adapter.of == *of) {
                 return refused(wrong("target", layer.clone(), "a layer that has no adapter yet"));
