@@ -27,13 +27,13 @@ enum Source {
     /// In a folder, with an adapter in another one.
     Folders(PathBuf, Option<PathBuf>),
     /// In memory.
-    Memory(Weights),
+    Memory(Box<Weights>),
 }
 
 impl Source {
     fn weights(&self) -> Result<Weights, ChronosError> {
         match self {
-            Self::Memory(weights) => Ok(weights.clone()),
+            Self::Memory(weights) => Ok(Weights::clone(weights)),
             Self::Folders(weights, None) => Weights::read(weights),
             Self::Folders(weights, Some(adapter)) => Weights::read(weights)?.merged(&Adapter::read(adapter)?),
         }
@@ -170,7 +170,7 @@ impl PyChronos {
             Ok(Some(Self {
                 engine: self.engine.clone(),
                 dtype: self.dtype,
-                source: Source::Memory(weights),
+                source: Source::Memory(Box::new(weights)),
                 forecaster,
                 device: self.device.clone(),
                 trained: Some(trained),

@@ -1,6 +1,10 @@
 //! Chronos-2 trained further: choice by validation, resumption to the byte, adapters merged and apart. Beside the authors' model and PyTorch
 //! it is tested in Python.
 
+#[path = "../../landfall/tests/device/gpu.rs"]
+mod gpu;
+
+use gpu::on_each_device;
 use landfall::{DType, Engine, HostTensor, State};
 use landfall_forecast::chronos::{
     Adapter, ChronosError, FineTuning, FineTuningOptions, Forecaster, Group, Known, Verdict, Weights,
@@ -12,6 +16,14 @@ use serde_json::json;
 use std::path::Path;
 
 type Done = Result<(), Box<dyn std::error::Error>>;
+
+on_each_device!(
+    the_loss_falls_and_the_best_weights_are_kept,
+    a_training_in_bf16_is_near_that_in_f32,
+    weights_that_no_step_makes_better_stay,
+    a_training_that_was_stopped_has_the_bytes_of_one_without_a_break,
+    an_adapter_apart_is_the_merged_one,
+);
 
 /// Initial weights in a folder as the authors' package writes it.
 fn weights(path: &Path) -> Result<Weights, Box<dyn std::error::Error>> {
@@ -92,13 +104,12 @@ fn written(weights: &Weights, folder: &Path) -> Result<Vec<u8>, Box<dyn std::err
     Ok(std::fs::read(folder.join("model.safetensors"))?)
 }
 
-#[test]
-fn the_loss_falls_and_the_best_weights_are_kept() -> Done {
+fn the_loss_falls_and_the_best_weights_are_kept(engine: &Engine) -> Done {
     let temporary = tempfile::tempdir()?;
     let base = weights(temporary.path())?;
     for adapter in [None, Some(low_rank())] {
         let own = FineTuningOptions { adapter, steps: 60, lr: Some(1e-2), ..options() };
-        let mut training = FineTuning::new(&engine()?, &base, own, groups(), &groups()[..2], None)?;
+        let mut training = FineTuning::new(engine, &base, own, groups(), &groups()[..2], None)?;
         assert_eq!(training.run(|| false, |_| ())?, Verdict::Complete);
         let losses: Vec<f64> = training.points().iter().flat_map(|p| p.losses.clone()).collect();
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
@@ -114,7 +125,7 @@ fn the_loss_falls_and_the_best_weights_are_kept() -> Done {
         training.weights()?.write(&temporary.path().join("tuned"))?;
         let tuned = Weights::read(&temporary.path().join("tuned"))?;
         let again = FineTuningOptions { steps: 1, ..options() };
-        let mut again = FineTuning::new(&engine()?, &tuned, again, groups(), &groups()[..2], None)?;
+        let mut again = FineTuning::new(engine, &tuned, again, groups(), &groups()[..2], None)?;
         again.run(|| false, |_| ())?;
         let first = again.points()[0].validation.ok_or("a validation")?;
         assert!((first - loss).abs() < 1e-5 * loss, "{first} {loss}");
@@ -123,13 +134,12 @@ fn the_loss_falls_and_the_best_weights_are_kept() -> Done {
 }
 
 /// Products in 16 bits, weights in 32.
-#[test]
-fn a_training_in_bf16_is_near_that_in_f32() -> Done {
+fn a_training_in_bf16_is_near_that_in_f32(engine: &Engine) -> Done {
     let temporary = tempfile::tempdir()?;
     let base = weights(temporary.path())?;
     let losses = |dtype: &str, adapter| -> Result<Vec<f64>, Box<dyn std::error::Error>> {
         let own = FineTuningOptions { dtype: dtype.to_owned(), adapter, ..options() };
-        let mut training = FineTuning::new(&engine()?, &base, own, groups(), &[], None)?;
+        let mut training = FineTuning::new(engine, &base, own, groups(), &[], None)?;
         training.run(|| false, |_| ())?;
         Ok(training.points().iter().flat_map(|p| p.losses.clone()).collect())
     };
@@ -141,15 +151,14 @@ fn a_training_in_bf16_is_near_that_in_f32() -> Done {
     Ok(())
 }
 
-#[test]
-fn weights_that_no_step_makes_better_stay() -> Done {
+fn weights_that_no_step_makes_better_stay(engine: &Engine) -> Done {
     let temporary = tempfile::tempdir()?;
     let base = weights(temporary.path())?;
     // Trained on one thing at a rate that ruins it, validated on another.
     let own = FineTuningOptions { lr: Some(3.0), ..options() };
     let falling = |rows: usize| Group::of((0..rows).map(|i| -((i * i) as f64)).collect());
     let validation = [Group::of(wave(40, 0))];
-    let mut training = FineTuning::new(&engine()?, &base, own, vec![falling(50)], &validation, None)?;
+    let mut training = FineTuning::new(engine, &base, own, vec![falling(50)], &validation, None)?;
     training.run(|| false, |_| ())?;
     assert_eq!(training.chosen().map(|(step, _)| step), Some(0));
     let (first, second) = (temporary.path().join("first"), temporary.path().join("second"));
@@ -162,16 +171,14 @@ fn weights_that_no_step_makes_better_stay() -> Done {
     Ok(())
 }
 
-#[test]
-fn a_training_that_was_stopped_has_the_bytes_of_one_without_a_break() -> Done {
+fn a_training_that_was_stopped_has_the_bytes_of_one_without_a_break(engine: &Engine) -> Done {
     let temporary = tempfile::tempdir()?;
     let at = |name: &str| temporary.path().join(name);
     let base = weights(&at("base"))?;
     for (adapter, validation) in [(None, &groups()[2..3]), (Some(low_rank()), &[])] {
         let own = FineTuningOptions { adapter, ..options() };
-        let made = |folder: Option<&Path>| {
-            FineTuning::new(&engine()?, &base, own.clone(), groups(), validation, folder)
-        };
+        let made =
+            |folder: Option<&Path>| FineTuning::new(engine, &base, own.clone(), groups(), validation, folder);
         let mut whole = made(None)?;
         whole.run(|| false, |_| ())?;
         let folder = tempfile::tempdir()?;
@@ -213,19 +220,18 @@ fn a_training_that_was_stopped_has_the_bytes_of_one_without_a_break() -> Done {
         assert_eq!(again.chosen(), whole.chosen());
         // Another training does not go on there.
         let other = FineTuningOptions { seed: 5, ..own.clone() };
-        let why = FineTuning::new(&engine()?, &base, other, groups(), validation, Some(folder.path()));
+        let why = FineTuning::new(engine, &base, other, groups(), validation, Some(folder.path()));
         assert!(why.err().ok_or("refused")?.to_string().contains("training by another options"));
     }
     Ok(())
 }
 
-#[test]
-fn an_adapter_apart_is_the_merged_one() -> Done {
+fn an_adapter_apart_is_the_merged_one(engine: &Engine) -> Done {
     let temporary = tempfile::tempdir()?;
     let at = |name: &str| temporary.path().join(name);
     let base = weights(&at("base"))?;
     let own = FineTuningOptions { adapter: Some(low_rank()), lr: Some(1e-2), ..options() };
-    let mut training = FineTuning::new(&engine()?, &base, own, groups(), &[], None)?;
+    let mut training = FineTuning::new(engine, &base, own, groups(), &[], None)?;
     training.run(|| false, |_| ())?;
     let merged = training.weights()?;
     training.adapter()?.ok_or("an adapter")?.write(&at("adapter"))?;
@@ -239,7 +245,7 @@ fn an_adapter_apart_is_the_merged_one() -> Done {
     let apart = Weights::read(&at("base"))?.merged(&read)?;
     assert_eq!(written(&apart, &at("apart"))?, written(&merged, &at("merged"))?);
     let of = |weights: &Weights| -> Result<_, Box<dyn std::error::Error>> {
-        Ok(Forecaster::new(&engine()?, weights)?.forecast(&[Group::of(wave(30, 0))], 8)?)
+        Ok(Forecaster::new(engine, weights)?.forecast(&[Group::of(wave(30, 0))], 8)?)
     };
     assert_ne!(of(&merged)?, of(&base)?);
     // What belongs to another model, or is another form, is told.
@@ -295,6 +301,23 @@ fn what_cannot_be_trained_on_is_told() -> Done {
     ] {
         let why = told(options, groups, &validation)?;
         assert!(why.contains(text), "{text}: {why}");
+    }
+    Ok(())
+}
+
+/// The graph that a GPU would capture of a step implies every edge of its plan; the engine refuses otherwise. No GPU is needed.
+#[test]
+fn a_step_is_one_captured_graph() -> Done {
+    let temporary = tempfile::tempdir()?;
+    let base = weights(temporary.path())?;
+    let planning = Engine::planning_for_cuda();
+    for dtype in ["f32", "bf16", "f16"] {
+        for adapter in [None, Some(low_rank())] {
+            let own = FineTuningOptions { dtype: dtype.to_owned(), adapter, ..options() };
+            let training = FineTuning::new(&planning, &base, own, groups(), &groups(), None)?;
+            let rows = training.program().report().rows.len();
+            assert!(rows > 100, "{dtype}: {rows} instructions");
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Low-rank adapters (LoRA): a small correction of each named matrix, trained in place of it.
 
 use super::context::Context;
-use super::parameter::{Init, Parameter, Parameters};
+use super::parameter::{Adapter, Init, Parameter, Parameters};
 use landfall::{Error, HostTensor, Rule, Value};
 use serde::{Deserialize, Serialize};
 use std::panic::Location;
@@ -36,16 +36,6 @@ impl LowRank {
     fn means(target: &str, layer: &str) -> bool {
         layer.strip_suffix(target).is_some_and(|before| before.is_empty() || before.ends_with('.'))
     }
-}
-
-/// The adapter of a part of a parameter, by numbers of parameters.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Adapter {
-    /// The parameter and its part.
-    of: (usize, usize),
-    /// A and B.
-    factors: [usize; 2],
-    scale: f64,
 }
 
 /// What names of adapters begin with in files of the PEFT library, and what weights end with.

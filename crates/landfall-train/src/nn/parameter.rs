@@ -1,6 +1,5 @@
 //! Parameters and buffers of a model: names, shapes, initial values, who decays and who is frozen.
 
-use super::adapter::Adapter;
 use landfall::rng::Rng;
 use landfall::{DType, Shape, State, StateSpec};
 use std::panic::Location;
@@ -109,6 +108,16 @@ pub struct ParameterId {
     /// The [`Parameters`] that it was added to.
     of: u64,
     pub(super) index: usize,
+}
+
+/// The [adapter](Parameters::adapt) of a part of a parameter, by numbers of parameters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Adapter {
+    /// The parameter and its part.
+    pub(super) of: (usize, usize),
+    /// A and B.
+    pub(super) factors: [usize; 2],
+    pub(super) scale: f64,
 }
 
 /// All parameters and buffers of a model, in the order its layers made them.
