@@ -213,8 +213,10 @@ class Chronos:
             "seed": seed,
             "adapter": None if adapter is None else adapter._options(),
         }
-        both = [_series(i, entry) for some in (inputs, () if validation is None else validation) for i, entry in enumerate(some)]
-        given, count = _given(both, encode_categories), len(inputs)
+        groups = [_series(i, entry) for i, entry in enumerate(inputs)]
+        others = [_series(i, entry) for i, entry in enumerate(() if validation is None else validation)]
+        # Together, so that categories have the same places.
+        given, count = _given(groups + others, encode_categories), len(groups)
         told = None if progress is None else lambda text: progress(json.loads(text))
         where = None if folder is None else os.path.abspath(folder)
         with signals.raised():
@@ -305,7 +307,9 @@ def _group(number: int, entry: Any) -> _Group:
         past, future = (dict(entry.get(key) or {}) for key in _KEYS[1:])
         for name in future:
             if name not in past:
-                raise ArgumentError(f"input {number}: future covariate {name!r} has no past; give it in past_covariates, too")
+                raise ArgumentError(
+                    f"input {number}: future covariate {name!r} has no past; give it in past_covariates, too"
+                )
     try:
         targets = np.asarray(target, dtype=np.float64)
     except (TypeError, ValueError) as why:

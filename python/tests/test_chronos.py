@@ -217,11 +217,17 @@ def apart(own: list[float], theirs: list[float]) -> float:
     return float(np.max(np.abs(np.array(own) - theirs) / np.array(theirs)))
 
 
+def categorical() -> list[Any]:
+    """Inputs with a covariate of texts that is known in advance."""
+    return [{**covariates(rows, 12, rows), "future_covariates": {"sky": None}} for rows in (80, 55, 110)]
+
+
 #: Inputs, series of a batch, and rows to forecast.
 TRAININGS: dict[str, Any] = {
     "series": (series(), 4, 12),
     "one patch": (series(), 3, 8),
     "groups with covariates": (grouped(), 12, 20),
+    "categories": (categorical(), 8, 12),
 }
 
 
@@ -247,7 +253,9 @@ def forecasts_are_alike(ours: Any, folder: Path, inputs: Any, horizon: int) -> N
     from chronos.chronos2 import Chronos2Pipeline
 
     given = inputs if not isinstance(inputs[0], dict) else [{"target": entry["target"]} for entry in inputs]
-    theirs = Chronos2Pipeline.from_pretrained(folder).predict([_theirs(entry) for entry in given], prediction_length=horizon)
+    theirs = Chronos2Pipeline.from_pretrained(folder).predict(
+        [_theirs(entry) for entry in given], prediction_length=horizon
+    )
     for a, b in zip(ours.forecast(given, horizon), theirs, strict=True):
         assert np.abs(a - b.numpy()).max() < 1e-4 * np.abs(b.numpy()).max()
 
