@@ -17,6 +17,13 @@ const FACTORS: &str = "adapter_model.safetensors";
 const MOST: usize = 1 << 16;
 
 /// A trained [`LowRank`] adapter of a Chronos-2.
+///
+/// ```no_run
+/// use landfall_forecast::chronos::{Adapter, Weights};
+/// let merged = Weights::read("chronos-2".as_ref())?.merged(&Adapter::read("adapter".as_ref())?)?;
+/// merged.write("chronos-2-sales".as_ref())?;
+/// # Ok::<(), landfall_forecast::chronos::ChronosError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Adapter {
     /// Its rank, factor and layers.

@@ -132,6 +132,19 @@ impl Weights {
 
     /// The same model with other values of its parameters, kept as f32.
     ///
+    /// ```no_run
+    /// # use landfall_forecast::chronos::Weights;
+    /// // The mean of two trainings.
+    /// let (first, second) = (Weights::read("first".as_ref())?, Weights::read("second".as_ref())?);
+    /// let mean = first.with(|parameter| {
+    ///     let mut value = first.value(parameter)?;
+    ///     value.data.iter_mut().zip(second.value(parameter)?.data).for_each(|(a, b)| *a = (*a + b) / 2.0);
+    ///     Ok(value)
+    /// })?;
+    /// mean.write("mean".as_ref())?;
+    /// # Ok::<(), landfall_forecast::chronos::ChronosError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of `value`.
     pub fn with(

@@ -81,6 +81,13 @@ pub struct Parameter {
 
 impl Parameter {
     /// The shape of each of its parts in checkpoints.
+    ///
+    /// ```
+    /// use landfall_train::nn::{Init, Parameters};
+    /// let mut p = Parameters::new();
+    /// let both = p.add_stacked("kv", &["k", "v"], [8, 3], Init::Constant(0.0));
+    /// assert_eq!(p.get(both).part().dims(), [4, 3]);
+    /// ```
     #[must_use]
     pub fn part(&self) -> Shape {
         let rows = self.shape.dims().first().copied().unwrap_or(1);
