@@ -190,7 +190,8 @@ class Chronos:
             FileError: For a folder with another training, or one that cannot be written.
 
         Example:
-            >>> tuned = model.fit(series, horizon=12, validation=series, adapter=LowRank())  # doctest: +SKIP
+            >>> past = [rows[:-12] for rows in series]  # doctest: +SKIP
+            >>> tuned = model.fit(past, horizon=12, validation=series, adapter=LowRank())  # doctest: +SKIP
             >>> tuned.save("chronos-2-sales")  # doctest: +SKIP
         """
         counts = {"steps": steps, "batch": batch, "every": every, "context": context, "shortest": shortest}
