@@ -1,12 +1,14 @@
-"""Chronos-2, from the folders that its authors' package writes: forecasts without Python's PyTorch."""
+"""Chronos-2, from the folders that its authors' package writes: forecasts and training without Python's PyTorch."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import _landfall
+from . import _landfall, keywords, signals
 from .errors import ArgumentError, InvalidValueError
 from .forecaster import no_gpu_after_fork
 
@@ -19,6 +21,33 @@ _KEYS = ("target", "past_covariates", "future_covariates")
 #: A covariate's rows: numbers, or texts of categories.
 _Rows = Any
 _Group = tuple[list["np.ndarray[Any, Any]"], dict[str, _Rows], dict[str, _Rows]]
+#: A group as the engine takes it: targets, past covariates, past and future of known ones.
+_Given = tuple[list[bytes], list[bytes], list[tuple[bytes, bytes]]]
+
+#: Names of dtypes as the engine has them.
+_DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """A low-rank adapter (LoRA): a weight `W` counts as `W + alpha/rank · B·A`, of which A and B alone are trained.
+
+    Args:
+        rank: Rows of A and columns of B.
+        alpha: The factor of their product, times the rank.
+        targets: Names of the layers, or what these end with behind a dot; those of the authors if left out: the products of all attentions
+            and the last layer.
+    """
+
+    rank: int = 8
+    alpha: float = 16.0
+    targets: Sequence[str] | None = None
+
+    def _options(self) -> dict[str, Any]:
+        keywords.whole("rank", self.rank)
+        usual = json.loads(_landfall._low_rank())
+        targets = usual["targets"] if self.targets is None else [str(target) for target in self.targets]
+        return {"rank": int(self.rank), "alpha": _number("alpha", self.alpha), "targets": targets}
 
 
 class Chronos:
@@ -26,6 +55,8 @@ class Chronos:
 
     Args:
         folder: What the authors' `save_pretrained` wrote, or `huggingface_hub` downloaded.
+        adapter: A folder with a low-rank adapter that is merged into the weights: of :meth:`FineTuned.save_adapter`, or of the PEFT
+            library.
         device: "cpu", "cuda" or "auto".
         threads: Of the processor; all if left out.
         dtype: In which it computes, "float32" or "bfloat16".
@@ -43,6 +74,7 @@ class Chronos:
         self,
         folder: str | os.PathLike[str],
         *,
+        adapter: str | os.PathLike[str] | None = None,
         device: str = "auto",
         threads: int | None = None,
         dtype: Literal["float32", "bfloat16"] = "float32",
@@ -50,7 +82,8 @@ class Chronos:
         if dtype not in ("float32", "bfloat16"):
             raise ArgumentError(f'dtype {dtype!r}: give "float32" or "bfloat16"')
         no_gpu_after_fork(device)
-        self._model = _landfall._Chronos(os.path.abspath(folder), device, threads, dtype == "bfloat16")
+        apart = None if adapter is None else os.path.abspath(adapter)
+        self._model = _landfall._Chronos(os.path.abspath(folder), apart, device, threads, dtype == "bfloat16")
 
     @property
     def quantiles(self) -> list[float]:
@@ -88,24 +121,175 @@ class Chronos:
         """
         import numpy as np
 
-        groups = [_group(i, entry) for i, entry in enumerate(inputs)]
-        if encode_categories not in ("target", "ordinal"):
-            raise ArgumentError(f'encode_categories {encode_categories!r}: give "target" or "ordinal"')
-        codes = _Codes(groups, encode_categories == "ordinal")
-        given = []
-        for number, (targets, past, future) in enumerate(groups):
-            own = {name: codes.of(number, name) for name in past}
-            given.append(
-                (
-                    [_bytes(row) for row in targets],
-                    [_bytes(own[name][0]) for name in sorted(past) if name not in future],
-                    [(_bytes(own[name][0]), _bytes(own[name][1])) for name in sorted(future)],
-                )
-            )
+        given = _given([_group(i, entry) for i, entry in enumerate(inputs)], encode_categories)
         levels = len(self.quantiles)
         all_groups = self._model.forecast(given, horizon)
         rows = [[np.frombuffer(target).reshape(-1, levels).T for target in group] for group in all_groups]
         return [np.stack(group) for group in rows]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the weights as a folder that the authors' package reads; an adapter is merged into them.
+
+        Raises:
+            FileError: For a folder that cannot be written.
+        """
+        self._model.save(os.path.abspath(folder))
+
+    def fit(
+        self,
+        inputs: Sequence[Any] | np.ndarray[Any, Any],
+        horizon: int,
+        *,
+        validation: Sequence[Any] | np.ndarray[Any, Any] | None = None,
+        adapter: LowRank | None = None,
+        steps: int = 1000,
+        batch: int = 256,
+        lr: float | None = None,
+        weight_decay: float = 0.0,
+        clip: float | None = 1.0,
+        context: int | None = None,
+        shortest: int | None = None,
+        every: int = 100,
+        dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+        seed: int = 2021,
+        encode_categories: Literal["target", "ordinal"] = "target",
+        folder: str | os.PathLike[str] | None = None,
+        progress: Callable[[dict[str, Any]], None] | None = None,
+    ) -> FineTuned:
+        """Trains the weights further, on windows drawn from series of your own, by the loss that the authors train by: AdamW, with a learning rate
+        that falls to 0 along a line. This model stays as it is.
+
+        Args:
+            inputs: As of :meth:`forecast`, with as many targets and the same covariates in each. "future_covariates" says which covariates are known
+                in advance, by their names; rows of it are not read.
+            horizon: Rows to forecast of each window, at most those of one pass.
+            validation: Inputs whose last windows choose: the weights with the smallest loss on them are kept, and those before the first step are
+                among them. The last weights are kept if left out.
+            adapter: Trains this adapter and leaves the weights alone; all weights if left out.
+            steps: Steps in all.
+            batch: Series of a batch, covariates too; as many whole inputs as have them.
+            lr: First learning rate; 1e-6 for all weights and 1e-5 for an adapter if left out.
+            weight_decay: Of matrices.
+            clip: Largest gradient norm; None clips nothing.
+            context: Rows of context that are read at most; those of the model if left out.
+            shortest: Rows of context that a window has at least; the horizon if left out.
+            every: Steps between two validations, and between two checkpoints.
+            dtype: Of arithmetic; weights are float32.
+            seed: Of the windows, and of the adapter's first values.
+            encode_categories: As of :meth:`forecast`.
+            folder: Where checkpoints are written: a training that was interrupted goes on from there, to the same weights.
+            progress: Called every `every` steps, with the step, the losses since the last call, the learning rate and the loss of the validation.
+
+        Returns:
+            The trained model, on the same device.
+
+        Raises:
+            ArgumentError: For inputs of another form.
+            InvalidValueError: For rows, or numbers, that do not fit each other.
+            NonFiniteError: For a step whose loss or gradient is not finite.
+            FileError: For a folder with another training, or one that cannot be written.
+
+        Example:
+            >>> past = [rows[:-12] for rows in series]  # doctest: +SKIP
+            >>> tuned = model.fit(past, horizon=12, validation=series, adapter=LowRank())  # doctest: +SKIP
+            >>> tuned.save("chronos-2-sales")  # doctest: +SKIP
+        """
+        counts = {"steps": steps, "batch": batch, "every": every, "context": context, "shortest": shortest}
+        for name, count in {"horizon": horizon, **counts}.items():
+            if count is not None or name not in ("context", "shortest"):
+                keywords.whole(name, count)
+        if dtype not in _DTYPES:
+            raise ArgumentError(f"dtype {dtype!r}: give {', '.join(map(repr, _DTYPES))}")
+        if adapter is not None and not isinstance(adapter, LowRank):
+            raise ArgumentError(f"adapter is a {type(adapter).__qualname__}; give a landfall.chronos.LowRank")
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 64:
+            raise InvalidValueError(f"seed {seed!r}: give a whole number from 0 on, below 2 to the power of 64")
+        options = {
+            "horizon": int(horizon),
+            **{name: None if count is None else int(count) for name, count in counts.items()},
+            "lr": None if lr is None else _number("lr", lr),
+            "weight_decay": _number("weight_decay", weight_decay),
+            "clip": None if clip is None else _number("clip", clip),
+            "dtype": _DTYPES[dtype],
+            "seed": seed,
+            "adapter": None if adapter is None else adapter._options(),
+        }
+        groups = [_series(i, entry) for i, entry in enumerate(inputs)]
+        others = [_series(i, entry) for i, entry in enumerate(() if validation is None else validation)]
+        # Together, so that categories have the same places.
+        given, count = _given(groups + others, encode_categories), len(groups)
+        told = None if progress is None else lambda text: progress(json.loads(text))
+        where = None if folder is None else os.path.abspath(folder)
+        with signals.raised():
+            model = self._model.fit((given[:count], given[count:]), json.dumps(options), where, told)
+        return FineTuned._of(model)
+
+
+class FineTuned(Chronos):
+    """A Chronos-2 that :meth:`Chronos.fit` trained: it forecasts, is saved and trained further as any other."""
+
+    @classmethod
+    def _of(cls, model: _landfall._Chronos) -> FineTuned:
+        own = cls.__new__(cls)
+        own._model = model
+        return own
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The curve: of each point its `step`, the `losses` of the steps since the point before, `lr`, and the loss of the `validation`."""
+        points: list[dict[str, Any]] = json.loads(self._model.curve()[0])
+        return points
+
+    @property
+    def chosen(self) -> tuple[int, float] | None:
+        """The step whose weights these are, and their loss on the validation; None without a validation."""
+        return self._model.curve()[1]
+
+    def windows(self, step: int) -> list[tuple[int, int]]:
+        """The windows that a step, counted from 0, was trained on: the number of the input and the first row that was forecast."""
+        return self._model.windows(step)
+
+    def save_adapter(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the adapter alone, in the form of the PEFT library.
+
+        Raises:
+            ArgumentError: Where all weights were trained.
+            FileError: For a folder that cannot be written.
+        """
+        if not self._model.save_adapter(os.path.abspath(folder)):
+            raise ArgumentError("all weights were trained and there is no adapter; save() writes them")
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name} {value!r}: give a number") from None
+
+
+def _given(groups: Sequence[_Group], encode_categories: str) -> list[_Given]:
+    """Groups as the engine takes them."""
+    if encode_categories not in ("target", "ordinal"):
+        raise ArgumentError(f'encode_categories {encode_categories!r}: give "target" or "ordinal"')
+    codes = _Codes(groups, encode_categories == "ordinal")
+    given = []
+    for number, (targets, past, future) in enumerate(groups):
+        own = {name: codes.of(number, name) for name in past}
+        given.append(
+            (
+                [_bytes(row) for row in targets],
+                [_bytes(own[name][0]) for name in sorted(past) if name not in future],
+                [(_bytes(own[name][0]), _bytes(own[name][1])) for name in sorted(future)],
+            )
+        )
+    return given
+
+
+def _series(number: int, entry: Any) -> _Group:
+    """As :func:`_group`, of what is trained on: the future is that of the windows."""
+    if isinstance(entry, Mapping) and isinstance(entry.get("future_covariates"), Iterable):
+        entry = {**entry, "future_covariates": dict.fromkeys(entry["future_covariates"], ())}
+    return _group(number, entry)
 
 
 def _group(number: int, entry: Any) -> _Group:
@@ -124,7 +308,9 @@ def _group(number: int, entry: Any) -> _Group:
         past, future = (dict(entry.get(key) or {}) for key in _KEYS[1:])
         for name in future:
             if name not in past:
-                raise ArgumentError(f"input {number}: future covariate {name!r} has no past; give it in past_covariates, too")
+                raise ArgumentError(
+                    f"input {number}: future covariate {name!r} has no past; give it in past_covariates, too"
+                )
     try:
         targets = np.asarray(target, dtype=np.float64)
     except (TypeError, ValueError) as why:

@@ -51,6 +51,11 @@ impl Failure {
                     | RunError::Checkpoint(CheckpointError::Diverged { .. })
             )
         );
+        let diverged = diverged
+            || matches!(
+                self.error(),
+                ForecastError::Chronos(ChronosError::Engine(landfall::Error::NonFinite { .. }))
+            );
         let file = matches!(
             of_run,
             Some(
@@ -80,6 +85,10 @@ impl Failure {
                             | ChronosError::Option { .. }
                             | ChronosError::Format { .. }
                             | ChronosError::Tensor { .. }
+                            | ChronosError::Write { .. }
+                            | ChronosError::OtherTraining { .. }
+                            | ChronosError::Adapter { .. }
+                            | ChronosError::Checkpoint(_)
                     )
             );
         let device = matches!(of_run, Some(RunError::Engine(_) | RunError::NoDevice { .. }));

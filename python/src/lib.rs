@@ -28,7 +28,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _landfall {
     #[pymodule_export]
-    use crate::chronos::{PyChronos, means, places};
+    use crate::chronos::{PyChronos, low_rank, means, places};
     #[pymodule_export]
     use crate::columns::Columns;
     #[pymodule_export]

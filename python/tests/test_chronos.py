@@ -6,7 +6,7 @@ from typing import Any
 import landfall
 import numpy as np
 import pytest
-from landfall.chronos import Chronos
+from landfall.chronos import Chronos, LowRank
 
 chronos = pytest.importorskip("chronos", reason="chronos-forecasting is not installed")
 torch = pytest.importorskip("torch")
@@ -166,3 +166,205 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
             model.forecast(inputs, 4)
     with pytest.raises(landfall.InvalidValueError, match="the horizon is 0"):
         model.forecast([[1.0]], 0)
+
+
+def series(count: int = 5) -> list[Any]:
+    """Inputs to train on, with missing rows, some shorter than the context."""
+    rows = [150, 60, 200, 40, 90, 120, 75][:count]
+    return [gaps(wave(own, i, 10.0**i), own // 2, slice(3, 14), -3) for i, own in enumerate(rows)]
+
+
+def grouped(count: int = 4) -> list[Any]:
+    """Inputs with two targets and covariates."""
+    all_inputs = []
+    for i, rows in enumerate([120, 70, 160, 50][:count]):
+        entry = covariates(rows, 12, 10 * i)
+        entry["target"] = np.stack([gaps(entry["target"], slice(20, 31)), wave(rows, 10 * i + 9)])
+        entry["future_covariates"] = {"price": None}
+        del entry["past_covariates"]["sky"]
+        all_inputs.append(entry)
+    return all_inputs
+
+
+def their_losses(model: Any, inputs: Any, tuned: Any, parameters: Any, monkeypatch: Any, **sizes: Any) -> list[float]:
+    """The losses of the authors' model, trained by PyTorch on the batches that their dataset makes of the windows of our steps."""
+    from chronos.chronos2.dataset import Chronos2Dataset
+
+    horizon, steps, lr, context = sizes["horizon"], sizes["steps"], sizes["lr"], model.chronos_config.context_length
+    patch = model.chronos_config.output_patch_size
+    theirs = [entry if isinstance(entry, dict) else torch.tensor(entry, dtype=torch.float32) for entry in inputs]
+    batches = iter(Chronos2Dataset(theirs, context, horizon, sizes["batch"], patch, min_past=horizon, mode="train"))
+    optimizer = torch.optim.AdamW(parameters, lr=lr, weight_decay=0.0)
+    losses = []
+    for step in range(steps):
+        windows = tuned.windows(step)
+        drawn = [group for group, _ in windows] + [at for _, at in windows]
+        with monkeypatch.context() as patched:
+            patched.setattr(np.random, "randint", lambda *_: drawn.pop(0))
+            batch = next(batches)
+        assert not drawn
+        optimizer.param_groups[0]["lr"] = lr * (1 - step / steps)
+        loss = model(**batch).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+def apart(own: list[float], theirs: list[float]) -> float:
+    return float(np.max(np.abs(np.array(own) - theirs) / np.array(theirs)))
+
+
+def categorical() -> list[Any]:
+    """Inputs with a covariate of texts that is known in advance."""
+    return [{**covariates(rows, 12, rows), "future_covariates": {"sky": None}} for rows in (80, 55, 110)]
+
+
+#: Inputs, series of a batch, and rows to forecast.
+TRAININGS: dict[str, Any] = {
+    "series": (series(), 4, 12),
+    "one patch": (series(), 3, 8),
+    "groups with covariates": (grouped(), 12, 20),
+    "categories": (categorical(), 8, 12),
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_training_has_the_losses_of_the_authors(tmp_path: Path, monkeypatch: Any, name: str) -> None:
+    inputs, batch, horizon = TRAININGS[name]
+    theirs = saved(tmp_path).model
+    sizes = {"horizon": horizon, "steps": 50, "batch": batch, "lr": 1e-3}
+    tuned = Chronos(tmp_path, device="cpu").fit(inputs, **sizes)
+    own = [loss for point in tuned.history for loss in point["losses"]]
+    expected = their_losses(theirs, inputs, tuned, list(theirs.parameters()), monkeypatch, **sizes)
+    assert len(own) == 50
+    # Measured: 3.3e-7.
+    assert apart(own, expected) < 1e-5
+    # It learns: windows differ, so of the mean of some.
+    assert np.mean(own[-10:]) < 0.8 * np.mean(own[:10])
+    # And the forecasts of what came out are alike, read by the authors' package.
+    tuned.save(tmp_path / "tuned")
+    forecasts_are_alike(tuned, tmp_path / "tuned", inputs, horizon)
+
+
+def forecasts_are_alike(ours: Any, folder: Path, inputs: Any, horizon: int) -> None:
+    from chronos.chronos2 import Chronos2Pipeline
+
+    given = inputs if not isinstance(inputs[0], dict) else [{"target": entry["target"]} for entry in inputs]
+    theirs = Chronos2Pipeline.from_pretrained(folder).predict(
+        [_theirs(entry) for entry in given], prediction_length=horizon
+    )
+    for a, b in zip(ours.forecast(given, horizon), theirs, strict=True):
+        assert np.abs(a - b.numpy()).max() < 1e-4 * np.abs(b.numpy()).max()
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_an_adapter_has_the_losses_of_pytorch(tmp_path: Path, monkeypatch: Any, name: str) -> None:
+    inputs, batch, horizon = TRAININGS[name]
+    theirs = saved(tmp_path).model
+    model = Chronos(tmp_path, device="cpu")
+    adapter = LowRank(rank=4, alpha=8.0)
+    # Nothing moves at a rate of 0: the first values.
+    model.fit(inputs, horizon, steps=1, lr=0.0, adapter=adapter).save_adapter(tmp_path / "first")
+    factors = safetensors_of(tmp_path / "first" / "adapter_model.safetensors")
+    parameters = adapted(theirs, factors, scale=2.0)
+    sizes = {"horizon": horizon, "steps": 50, "batch": batch, "lr": 5e-3}
+    tuned = model.fit(inputs, adapter=adapter, **sizes)
+    own = [loss for point in tuned.history for loss in point["losses"]]
+    expected = their_losses(theirs, inputs, tuned, parameters, monkeypatch, **sizes)
+    # Measured: 1.4e-6.
+    assert apart(own, expected) < 1e-5
+    assert np.mean(own[-10:]) < 0.9 * np.mean(own[:10])
+    # Merged in the authors' form, and apart.
+    tuned.save(tmp_path / "merged")
+    forecasts_are_alike(tuned, tmp_path / "merged", inputs, horizon)
+    tuned.save_adapter(tmp_path / "adapter")
+    given = [wave(90)]
+    both = Chronos(tmp_path, adapter=tmp_path / "adapter", device="cpu").forecast(given, 8)[0]
+    assert np.array_equal(both, tuned.forecast(given, 8)[0])
+    assert not np.array_equal(both, model.forecast(given, 8)[0])
+
+
+def safetensors_of(path: Path) -> Any:
+    from safetensors.torch import load_file
+
+    return load_file(path)
+
+
+def adapted(model: Any, factors: Any, scale: float) -> list[Any]:
+    """Freezes a model and lets the layers with factors compute `W·x + scale · B·(A·x)`; the factors."""
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    trained = []
+    for name, layer in model.named_modules():
+        key = f"base_model.model.{name}.lora_A.weight"
+        if key not in factors:
+            continue
+        down = torch.nn.Parameter(factors.pop(key))
+        up = torch.nn.Parameter(factors.pop(key.replace("lora_A", "lora_B")))
+        assert (up == 0).all() and (down != 0).any()
+        trained += [down, up]
+        linear = torch.nn.functional.linear
+
+        def forward(x: Any, layer: Any = layer, down: Any = down, up: Any = up) -> Any:
+            return linear(x, layer.weight, layer.bias) + scale * linear(linear(x, down), up)
+
+        layer.forward = forward
+    assert not factors and trained
+    return trained
+
+
+def test_a_training_goes_on_and_validation_chooses(tmp_path: Path) -> None:
+    saved(tmp_path / "model")
+    model = Chronos(tmp_path / "model", device="cpu")
+    inputs = series(3)
+    given: Any = {"validation": inputs, "steps": 12, "batch": 3, "every": 4, "lr": 1e-3, "shortest": 5}
+    whole = model.fit(inputs, 8, **given)
+    assert [point["step"] for point in whole.history] == [0, 4, 8, 12]
+    validations = {point["step"]: point["validation"] for point in whole.history}
+    assert whole.chosen == min(validations.items(), key=lambda point: point[1])
+
+    def interrupt(point: dict[str, Any]) -> None:
+        if point["step"] == 8:
+            raise RuntimeError("that is enough")
+
+    with pytest.raises(RuntimeError, match="that is enough"):
+        model.fit(inputs, 8, folder=tmp_path / "run", progress=interrupt, **given)
+    rest: list[int] = []
+    resumed = model.fit(inputs, 8, folder=tmp_path / "run", progress=lambda point: rest.append(point["step"]), **given)
+    assert rest == [12] and resumed.history == whole.history and resumed.chosen == whole.chosen
+    for tuned, name in [(whole, "whole"), (resumed, "resumed")]:
+        tuned.save(tmp_path / name)
+    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "resumed")]
+    assert files[0] == files[1]
+    with pytest.raises(landfall.FileError, match="training by another series"):
+        model.fit(series(2), 8, folder=tmp_path / "run", **given)
+    # A trained model trains on.
+    assert whole.fit(inputs, 8, steps=1, batch=3).history[0]["losses"][0] > 0
+
+
+def test_what_is_wrong_of_a_training_is_told(tmp_path: Path) -> None:
+    saved(tmp_path)
+    model = Chronos(tmp_path, device="cpu")
+    inputs = [wave(50)]
+    for wrong, text in [
+        ({"steps": 0}, "steps 0: give a whole number"),
+        ({"batch": 2.5}, "batch 2.5"),
+        ({"lr": "fast"}, "lr 'fast': give a number"),
+        ({"lr": -1.0}, "lr"),
+        ({"dtype": "int8"}, "dtype 'int8': give 'float32'"),
+        ({"adapter": 8}, "adapter is a int; give a landfall.chronos.LowRank"),
+        ({"adapter": LowRank(targets=["moon"])}, "moon"),
+        ({"seed": -1}, "seed -1"),
+        ({"context": 129}, "the context is 129 rows; it must be 1 to 128"),
+        ({"shortest": 60}, "has 50 rows, and a window takes 68"),
+        ({"validation": [np.stack([wave(50), wave(50)])]}, "groups of validation have 2 targets"),
+    ]:
+        with pytest.raises((landfall.ArgumentError, landfall.InvalidValueError), match=text):
+            model.fit(inputs, 8, **wrong)
+    with pytest.raises(landfall.InvalidValueError, match="the horizon is 33; it must be 1 to 32"):
+        model.fit(inputs, 33)
+    with pytest.raises(landfall.ArgumentError, match="there is no adapter"):
+        model.fit(inputs, 8, steps=1).save_adapter(tmp_path / "adapter")

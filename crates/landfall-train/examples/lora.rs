@@ -1,7 +1,7 @@
 //! LoRA (Hu et al. 2021): a network that reads handwritten digits is taught mirrored ones by factors of rank 4 beside its weights, which
 //! stay as they are: `cargo run --release -p landfall-train --example lora`.
 use landfall::{DType, Engine, Error, Value};
-use landfall_train::nn::{Context, Init, Linear, ParameterId, Parameters, loss};
+use landfall_train::nn::{Context, Linear, LowRank, Parameters, loss};
 use landfall_train::train::{Arrays, Batch, OptimizerKind, Trainer, TrainingOptions, Weights};
 
 const RANK: usize = 4;
@@ -19,47 +19,24 @@ fn digits(mirrored: bool) -> Result<Arrays, Error> {
     Arrays::new().with("pixels", [labels.len(), 64], pixels)?.with("label", [labels.len()], labels)
 }
 
-/// `y = x·Wᵀ + b + (x·Aᵀ)·Bᵀ`, `A` `[RANK, in]`, `B` `[out, RANK]`; without factors the layer alone.
-struct Layer {
-    base: Linear,
-    factors: Option<(ParameterId, ParameterId)>,
-}
-
-impl Layer {
-    fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
-        let (g, y) = (cx.graph, self.base.forward(cx, x)?);
-        let Some((down, up)) = self.factors else { return Ok(y) };
-        let low = g.matmul(x, g.transpose(cx.parameter(down)?)?)?;
-        g.add(y, g.matmul(low, g.transpose(cx.parameter(up)?)?)?)
-    }
-}
-
 struct Network {
     parameters: Parameters,
-    layers: Vec<Layer>,
+    layers: Vec<Linear>,
 }
 
 impl Network {
     fn new() -> Self {
         let mut parameters = Parameters::new();
-        let mut layer = |(number, &(from, to)): (usize, &(usize, usize))| Layer {
-            base: Linear::new(&mut parameters, &format!("{number}"), from, to),
-            factors: None,
-        };
-        let layers = SIZES.iter().enumerate().map(&mut layer).collect();
+        let layer = |(number, &(from, to))| Linear::new(&mut parameters, &format!("{number}"), from, to);
+        let layers = SIZES.iter().enumerate().map(layer).collect();
         Self { parameters, layers }
     }
 
-    /// Freezes what there is and puts factors beside each layer. `B` begins as zeros, so that the network gives what it gave.
-    fn adapted(mut self) -> Self {
-        let p = &mut self.parameters;
-        p.freeze("");
-        for (number, (layer, (from, to))) in self.layers.iter_mut().zip(SIZES).enumerate() {
-            let down = p.add(&format!("{number}.lora.down"), [RANK, from], Init::fan_in(from));
-            layer.factors =
-                Some((down, p.add(&format!("{number}.lora.up"), [to, RANK], Init::Constant(0.0))));
-        }
-        self
+    /// Freezes what there is and puts factors beside each layer. They begin with a product of zeros, so that the network gives what it gave.
+    fn adapted(mut self) -> Result<Self, Error> {
+        let targets = (0..SIZES.len()).map(|number| number.to_string()).collect();
+        self.parameters.adapt(&LowRank { rank: RANK, alpha: RANK as f64, targets })?;
+        Ok(self)
     }
 
     fn logits(&self, cx: &Context<'_>, batch: &Batch) -> Result<Value, Error> {
@@ -95,7 +72,7 @@ pub(crate) fn run() -> Result<([f64; 4], [usize; 2]), Error> {
     trainer.fit()?;
     let known = [base.accuracy(&trainer, &test)?, base.accuracy(&trainer, &mirrored_test)?];
 
-    let adapted = Network::new().adapted();
+    let adapted = Network::new().adapted()?;
     let mut tuning = adapted.trainer(&mirrored)?;
     for parameter in base.parameters.list() {
         tuning.state.write_host(&parameter.name, &trainer.state.read_host(&parameter.name)?)?;

@@ -50,7 +50,8 @@ fn layer(dtype: DType) -> Result<Graph, Error> {
     let loss = g.op1(ops::Mse, &[g.cast(y, DType::F32)?, g.cast(target, DType::F32)?])?;
     g.output("y", y);
     g.output("loss", loss);
-    let wrt: Vec<(String, Value)> = INPUTS.iter().zip(&inputs[..7]).map(|((name, _), &v)| ((*name).to_owned(), v)).collect();
+    let wrt: Vec<(String, Value)> =
+        INPUTS.iter().zip(&inputs[..7]).map(|((name, _), &v)| ((*name).to_owned(), v)).collect();
     for ((name, _), gradient) in wrt.iter().zip(grad(&g, loss, &wrt)?) {
         g.output(&format!("g{name}"), gradient);
     }
@@ -126,7 +127,9 @@ fn segments_give_the_bytes_of_their_instructions_on_cuda() -> Result<(), Error> 
                 let far = a.data.iter().zip(&b.data).fold(0.0, |m: f64, (a, b)| m.max((a - b).abs()));
                 worst = worst.max(far / size);
             }
-            println!("{dtype}, {parts:?}: within {worst:.1e} of the program without segments, whose products are the library's");
+            println!(
+                "{dtype}, {parts:?}: within {worst:.1e} of the program without segments, whose products are the library's"
+            );
             assert!(worst < 2.0 * dtype.epsilon(), "{worst}");
         }
     }

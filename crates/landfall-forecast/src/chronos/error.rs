@@ -1,5 +1,6 @@
 //! Why Chronos weights are not read, or give no forecast.
 
+use crate::checkpoint::CheckpointError;
 use std::io;
 use std::path::PathBuf;
 
@@ -32,6 +33,34 @@ pub enum ChronosError {
     Infinite { group: usize, what: String, row: usize, value: f64 },
     #[error("group {group}, counted from 0: {what} has no value; leave it out")]
     Empty { group: usize, what: String },
+    #[error("there is no group to train on; give at least one")]
+    NoGroups,
+    #[error(
+        "group {group}, counted from 0, has {} targets, {} past covariates and {} known ones, the first group {}, {} and {}; groups to train \
+         on have as many of each",
+        .found[0], .found[1], .found[2], .expected[0], .expected[1], .expected[2]
+    )]
+    Kinds { group: usize, found: [usize; 3], expected: [usize; 3] },
+    #[error(
+        "groups of validation have {} targets, {} past covariates and {} known ones, those of training {}, {} and {}; give as many of each",
+        .found[0], .found[1], .found[2], .expected[0], .expected[1], .expected[2]
+    )]
+    Validation { found: [usize; 3], expected: [usize; 3] },
+    #[error(
+        "the longest group has {longest} rows, and a window takes {needed}, context and horizon; give longer series, or a shorter horizon or \
+         shortest context"
+    )]
+    Short { longest: usize, needed: usize },
+    #[error("{0}")]
+    Options(String),
+    #[error(
+        "{} holds a training by another {what}; go on with the same one, or give another folder", .folder.display()
+    )]
+    OtherTraining { folder: PathBuf, what: &'static str },
+    #[error("{} is no adapter that is supported: {why}", .path.display())]
+    Adapter { path: PathBuf, why: String },
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     #[error(transparent)]
     Engine(#[from] landfall::Error),
 }

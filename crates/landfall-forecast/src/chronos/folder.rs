@@ -9,8 +9,10 @@ use crate::nn::Parameter;
 use landfall::{DType, HostTensor, Shape, Spec, State};
 use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
@@ -24,7 +26,7 @@ pub struct Weights {
     config: String,
     path: PathBuf,
     /// The file's bytes, from which parameters go to a state one by one.
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
 }
 
 impl Weights {
@@ -40,7 +42,7 @@ impl Weights {
         let bytes = files::read(&path).map_err(|why| ChronosError::Read { path: path.clone(), why })?;
         let wrong = |why: String| ChronosError::Config { path: folder.join(CONFIG), why };
         let network = Chronos2::new(sizes).map_err(wrong)?;
-        let weights = Self { network, config, path, bytes };
+        let weights = Self { network, config, path, bytes: Arc::new(bytes) };
         weights.check()?;
         Ok(weights)
     }
@@ -64,7 +66,7 @@ impl Weights {
         for parameter in self.network.parameters().list() {
             for name in &parameter.parts {
                 known.insert(name.as_str());
-                let tensor = self.tensor(&tensors, name, part(parameter))?;
+                let tensor = self.tensor(&tensors, name, parameter.part())?;
                 if let Some(element) = tensor.data.iter().position(|x| !x.is_finite()) {
                     let value = tensor.data[element];
                     return Err(self.refused(format!("tensor {name} has {value} as element {element}")));
@@ -100,6 +102,22 @@ impl Weights {
         Ok(HostTensor::from_bytes(Spec { dtype, shape }, view.data()).map_err(landfall::Error::from)?)
     }
 
+    /// The values of a parameter of the network.
+    ///
+    /// # Errors
+    /// Memory that was changed.
+    pub fn value(&self, parameter: &Parameter) -> Result<HostTensor, ChronosError> {
+        self.value_of(&self.tensors()?, parameter)
+    }
+
+    fn value_of(&self, all: &SafeTensors<'_>, parameter: &Parameter) -> Result<HostTensor, ChronosError> {
+        let mut data = Vec::with_capacity(parameter.shape.elements());
+        for name in &parameter.parts {
+            data.extend(self.tensor(all, name, parameter.part())?.data);
+        }
+        Ok(HostTensor::new(DType::F64, parameter.shape, data).map_err(landfall::Error::from)?)
+    }
+
     /// Writes the parameters into a state that has them.
     ///
     /// # Errors
@@ -107,42 +125,73 @@ impl Weights {
     pub fn load(&self, state: &mut State) -> Result<(), ChronosError> {
         let tensors = self.tensors()?;
         for parameter in self.network.parameters().list() {
-            let mut data = Vec::with_capacity(parameter.shape.elements());
-            for name in &parameter.parts {
-                data.extend(self.tensor(&tensors, name, part(parameter))?.data);
-            }
-            let whole = HostTensor::new(DType::F64, parameter.shape, data).map_err(landfall::Error::from)?;
-            state.write_host(&parameter.name, &whole)?;
+            state.write_host(&parameter.name, &self.value_of(&tensors, parameter)?)?;
         }
         Ok(())
     }
 
-    /// Writes a folder of the authors' form with these values of the parameters, in their order, as f32.
+    /// The same model with other values of its parameters, kept as f32.
+    ///
+    /// ```no_run
+    /// # use landfall_forecast::chronos::Weights;
+    /// // The mean of two trainings.
+    /// let (first, second) = (Weights::read("first".as_ref())?, Weights::read("second".as_ref())?);
+    /// let mean = first.with(|parameter| {
+    ///     let mut value = first.value(parameter)?;
+    ///     value.data.iter_mut().zip(second.value(parameter)?.data).for_each(|(a, b)| *a = (*a + b) / 2.0);
+    ///     Ok(value)
+    /// })?;
+    /// mean.write("mean".as_ref())?;
+    /// # Ok::<(), landfall_forecast::chronos::ChronosError>(())
+    /// ```
     ///
     /// # Errors
-    /// A folder that cannot be written.
-    pub fn write(&self, folder: &Path, values: &[HostTensor]) -> Result<(), ChronosError> {
-        let failed = |path: &Path, why| ChronosError::Write { path: path.to_owned(), why };
-        std::fs::create_dir_all(folder).map_err(|why| failed(folder, why))?;
+    /// Those of `value`.
+    pub fn with(
+        &self,
+        mut value: impl FnMut(&Parameter) -> Result<HostTensor, ChronosError>,
+    ) -> Result<Self, ChronosError> {
         let mut file = File::default();
-        for (parameter, value) in self.network.parameters().list().iter().zip(values) {
-            let shape = part(parameter);
-            for (name, data) in parameter.parts.iter().zip(value.data.chunks(shape.elements().max(1))) {
+        for parameter in self.network.parameters().list() {
+            let (all, shape) = (value(parameter)?, parameter.part());
+            for (name, data) in parameter.parts.iter().zip(all.data.chunks(shape.elements().max(1))) {
                 let own = HostTensor::new(DType::F32, shape, data.to_vec()).map_err(landfall::Error::from)?;
                 file.tensors.insert(name.clone(), Tensor::from(&own));
             }
         }
         // What transformers asks for.
         file.metadata.insert("format".to_owned(), "pt".to_owned());
-        let path = folder.join(WEIGHTS);
-        file.write(&path).map_err(|why| failed(&path, std::io::Error::other(why.to_string())))?;
-        let path = folder.join(CONFIG);
-        files::replace(&path, self.config.as_bytes()).map_err(|why| failed(&path, why))
+        let failed = |why| ChronosError::Write { path: self.path.clone(), why: std::io::Error::other(why) };
+        Ok(Self { bytes: Arc::new(file.to_bytes().map_err(failed)?), ..self.clone() })
+    }
+
+    /// Writes a folder of the authors' form.
+    ///
+    /// # Errors
+    /// A folder that cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<(), ChronosError> {
+        let failed = |path: &Path, why| ChronosError::Write { path: path.to_owned(), why };
+        std::fs::create_dir_all(folder).map_err(|why| failed(folder, why))?;
+        for (name, bytes) in [(WEIGHTS, self.bytes.as_slice()), (CONFIG, self.config.as_bytes())] {
+            let path = folder.join(name);
+            files::replace(&path, bytes).map_err(|why| failed(&path, why))?;
+        }
+        Ok(())
+    }
+
+    /// SHA-256 of options and weights.
+    pub(super) fn digest(&self) -> String {
+        digest([self.config.as_bytes(), self.bytes.as_slice()])
     }
 }
 
-/// The shape of each of a parameter's parts.
-fn part(parameter: &Parameter) -> Shape {
-    let rows = parameter.shape.dims().first().copied().unwrap_or(1);
-    parameter.shape.with(0, rows / parameter.parts.len().max(1))
+/// SHA-256 of several texts, in hexadecimal digits: of each its length and its bytes.
+pub(super) fn digest(parts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        let part = part.as_ref();
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

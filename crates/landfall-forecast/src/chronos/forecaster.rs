@@ -44,13 +44,26 @@ impl Group {
         Self { targets: vec![target], ..Self::default() }
     }
 
-    fn members(&self) -> usize {
+    pub(super) fn members(&self) -> usize {
         self.targets.len() + self.past.len() + self.known.len()
     }
 
+    /// Rows of its series.
+    pub(super) fn rows(&self) -> usize {
+        self.targets.first().map_or(0, Vec::len)
+    }
+
     /// All series: the targets first, those whose future is known last.
-    fn contexts(&self) -> impl Iterator<Item = &Vec<f64>> {
+    pub(super) fn contexts(&self) -> impl Iterator<Item = &Vec<f64>> {
         self.targets.iter().chain(&self.past).chain(self.known.iter().map(|known| &known.past))
+    }
+
+    /// What all series and their kinds are, but the futures.
+    pub(super) fn bytes(&self) -> impl Iterator<Item = Vec<u8>> {
+        let kinds = [self.targets.len(), self.past.len(), self.known.len()];
+        let kinds = kinds.iter().flat_map(|n| n.to_le_bytes()).collect();
+        let rows = |series: &Vec<f64>| series.iter().flat_map(|v| v.to_le_bytes()).collect();
+        std::iter::once(kinds).chain(self.contexts().map(rows))
     }
 
     /// What the series of this number is called in messages.
@@ -63,7 +76,8 @@ impl Group {
         }
     }
 
-    fn check(&self, group: usize, horizon: usize) -> Result<(), ChronosError> {
+    /// Refuses rows that do not fit each other, or are no numbers; those of the future aside.
+    pub(super) fn check_past(&self, group: usize) -> Result<(), ChronosError> {
         let rows = self.targets.first().ok_or(ChronosError::NoTarget { group })?.len();
         for (number, series) in self.contexts().enumerate() {
             let what = self.named(number);
@@ -76,6 +90,11 @@ impl Group {
                 return Err(ChronosError::Empty { group, what });
             }
         }
+        Ok(())
+    }
+
+    fn check(&self, group: usize, horizon: usize) -> Result<(), ChronosError> {
+        self.check_past(group)?;
         for (number, known) in self.known.iter().enumerate() {
             let what = format!("the future of known covariate {number}");
             if known.future.len() != horizon {
@@ -310,7 +329,7 @@ impl Forecaster {
 }
 
 /// Writes the values that are there from a row on, and ones beside them.
-fn put(unit: &Unit, values: &[f64], from: usize, [to, known]: [&mut [f32]; 2]) {
+pub(super) fn put(unit: &Unit, values: &[f64], from: usize, [to, known]: [&mut [f32]; 2]) {
     for (k, value) in values.iter().enumerate().filter(|(_, v)| !v.is_nan()) {
         // Twice this is still a number.
         (to[from + k], known[from + k]) = (unit.scaled(*value).clamp(-1e37, 1e37) as f32, 1.0);

@@ -1,4 +1,4 @@
-//! Forecasts by the weights of Chronos-2, from the folders that its authors' package writes.
+//! Forecasts by the weights of Chronos-2, from the folders that its authors' package writes, and their training on series of one's own.
 //!
 //! ```no_run
 //! use landfall::Engine;
@@ -11,14 +11,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adapter;
 mod config;
 mod encode;
 mod error;
+mod fine_tuning;
 mod folder;
 mod forecaster;
 mod mixture;
+mod options;
+mod windows;
 
+pub use crate::zero_shot::Verdict;
+pub use adapter::Adapter;
 pub use encode::{Categories, ordinal, target_means};
 pub use error::ChronosError;
+pub use fine_tuning::{FineTuning, Point};
 pub use folder::Weights;
 pub use forecaster::{Forecaster, Group, Known};
+pub use options::FineTuningOptions;
+pub use windows::{Sampler, Window};

@@ -25,10 +25,6 @@ const WEIGHTS: &str = "weights.safetensors";
 /// The name of the series, and of the rows that are known of each, in the trainer's arrays.
 const SERIES: &str = "series";
 const KNOWN: &str = "rows";
-/// Steps between two looks at what ends a run at most; fewer where they take longer than [`LOOK`].
-const STRIDE: usize = 64;
-/// Time between two looks.
-const LOOK: Duration = Duration::from_millis(500);
 /// Series that are validated at a time.
 const VALIDATED: usize = 256;
 
@@ -172,17 +168,11 @@ impl Pretraining {
     }
 
     /// Trains up to a step, or less where it is to stop, and writes where it stands.
-    fn stretch(&mut self, to: usize, mut stop: impl FnMut() -> bool) -> Result<(Point, bool), ZeroShotError> {
+    fn stretch(&mut self, to: usize, stop: impl FnMut() -> bool) -> Result<(Point, bool), ZeroShotError> {
         let (begun, waited) = (Instant::now(), self.pool.waited());
         let first = self.trainer.position()?;
-        let (mut done, mut losses, mut stopped, mut stride) = (first, Vec::new(), false, 1);
-        while done < to && !stopped {
-            let look = Instant::now();
-            losses.extend(self.pool.advance(&mut self.trainer, stride.min(to - done))?);
-            done = self.trainer.position()?;
-            stopped = stop();
-            stride = if look.elapsed() < LOOK { (2 * stride).min(STRIDE) } else { (stride / 2).max(1) };
-        }
+        let (losses, stopped) = self.pool.advance_until(&mut self.trainer, to, stop)?;
+        let done = self.trainer.position()?;
         let seconds = begun.elapsed().as_secs_f64();
         self.seconds += seconds;
         let count = losses.len().max(1) as f64;

@@ -86,7 +86,8 @@ impl File {
     /// [`CheckpointError::Write`], also for a name that the format keeps for itself.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let failed = |why: std::io::Error| CheckpointError::Write { path: path.to_owned(), why };
-        files::replace(path, &self.bytes().map_err(|why| failed(std::io::Error::other(why)))?).map_err(failed)
+        files::replace(path, &self.to_bytes().map_err(|why| failed(std::io::Error::other(why)))?)
+            .map_err(failed)
     }
 
     /// SHA-256 of metadata and tensors, in hexadecimal digits: of each entry its name, value or spec, and elements, each
@@ -111,7 +112,10 @@ impl File {
 
     /// The file's bytes. Equal contents have equal bytes: the library writes a hash map's entries in an order of its own
     /// each time, so the header is written again with its entries sorted.
-    fn bytes(&self) -> Result<Vec<u8>, String> {
+    ///
+    /// # Errors
+    /// A name that the format keeps for itself, in words.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
         // Where the format has an entry of its own, one of the caller's would be lost, or the file not be read again.
         if self.tensors.contains_key(METADATA) {
             return Err(format!(

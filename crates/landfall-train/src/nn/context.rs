@@ -1,6 +1,6 @@
 //! What a forward pass needs besides its input.
 
-use super::parameter::{ParameterId, Parameters};
+use super::parameter::{Parameter, ParameterId, Parameters};
 use landfall::{DType, Error, Graph, Rule, Spec, Value, ops};
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -102,7 +102,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The value of a parameter.
+    /// The value of a parameter, with its [adapters](Parameters::adapt).
     ///
     /// # Errors
     /// A parameter that was added to other [`Parameters`]; [`Error::NoEntry`] when the graph's state was made for another model.
@@ -115,6 +115,13 @@ impl<'a> Context<'a> {
             let rule = Rule::AttributeValue { name: "the layer's parameter", value, takes, choices: &[] };
             return Err(rule.of("parameter", &[], None, Some(at)).into());
         };
+        let weight = self.entry(parameter)?;
+        self.adapted(id.index, weight)
+    }
+
+    /// What the state holds of a parameter.
+    #[track_caller]
+    pub(super) fn entry(&self, parameter: &Parameter) -> Result<Value, Error> {
         match self.entries {
             prefix if prefix.is_empty() || parameter.frozen => self.graph.entry(&parameter.name),
             prefix => self.graph.entry(&format!("{prefix}.{}", parameter.name)),

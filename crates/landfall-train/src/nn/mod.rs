@@ -1,5 +1,6 @@
 //! Layers: parameters by name, and the graph that a forward pass adds.
 
+mod adapter;
 mod attention;
 mod batch_statistics;
 mod context;
@@ -15,6 +16,7 @@ mod norms;
 mod parameter;
 mod recurrent;
 
+pub use adapter::LowRank;
 pub use attention::{AttentionConfig, MultiHeadAttention};
 pub(crate) use context::Asked;
 pub use context::{Context, Mode, RunningStatistic};

@@ -79,6 +79,25 @@ pub struct Parameter {
     pub at: &'static Location<'static>,
 }
 
+impl Parameter {
+    /// The shape of each of its parts in checkpoints.
+    ///
+    /// ```
+    /// use landfall_train::nn::{Init, Parameters};
+    /// let mut p = Parameters::new();
+    /// let both = p.add_stacked("kv", &["k", "v"], [8, 3], Init::Constant(0.0));
+    /// assert_eq!(p.get(both).part().dims(), [4, 3]);
+    /// ```
+    #[must_use]
+    pub fn part(&self) -> Shape {
+        let rows = self.shape.dims().first().copied().unwrap_or(1);
+        match self.parts.len() {
+            0 | 1 => self.shape,
+            parts => self.shape.with(0, rows / parts),
+        }
+    }
+}
+
 /// A tensor that is not trained but belongs to the model: running statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Buffer {
@@ -98,6 +117,16 @@ pub struct ParameterId {
     pub(super) index: usize,
 }
 
+/// The [adapter](Parameters::adapt) of a part of a parameter, by numbers of parameters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Adapter {
+    /// The parameter and its part.
+    pub(super) of: (usize, usize),
+    /// A and B.
+    pub(super) factors: [usize; 2],
+    pub(super) scale: f64,
+}
+
 /// All parameters and buffers of a model, in the order its layers made them.
 ///
 /// ```
@@ -114,13 +143,14 @@ pub struct ParameterId {
 pub struct Parameters {
     /// Which ones these are: a copy is the same, so that layers are of both.
     number: u64,
-    list: Vec<Parameter>,
+    pub(super) list: Vec<Parameter>,
     buffers: Vec<Buffer>,
     /// Extra scalars that checkpoints in the official form hold for each name: `(name, value)`.
     constants: Vec<(String, f64)>,
     /// Names of step counters that checkpoints in the official form hold.
     counters: Vec<String>,
     groups: Vec<Group>,
+    pub(super) adapters: Vec<Adapter>,
 }
 
 /// None yet.
@@ -134,6 +164,7 @@ impl Default for Parameters {
             constants: Vec::new(),
             counters: Vec::new(),
             groups: Vec::new(),
+            adapters: Vec::new(),
         }
     }
 }
@@ -143,6 +174,7 @@ impl PartialEq for Parameters {
     fn eq(&self, other: &Self) -> bool {
         (&self.list, &self.buffers, &self.constants) == (&other.list, &other.buffers, &other.constants)
             && (&self.counters, &self.groups) == (&other.counters, &other.groups)
+            && self.adapters == other.adapters
     }
 }
 

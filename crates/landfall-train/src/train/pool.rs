@@ -41,6 +41,11 @@ impl Trainer {
     }
 }
 
+/// Steps between two looks at what ends a run at most; fewer where they take longer than [`LOOK`].
+const STRIDE: usize = 64;
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// What makes the filling of a number.
 type Make = dyn Fn(u64) -> Result<Arrays, Error> + Send + Sync;
 
@@ -126,6 +131,48 @@ impl Pool {
             done = trainer.position()?;
         }
         Ok(all)
+    }
+
+    /// Trains up to the step of this number, or less where `stop` says so, which is asked about twice a second at least, and between
+    /// steps that take longer; and whether it said so.
+    ///
+    /// ```
+    /// # use landfall::{Engine, Error};
+    /// # use landfall_train::nn::{Linear, Parameters, loss};
+    /// # use landfall_train::train::{Arrays, Pool, Trainer, TrainingOptions};
+    /// # let data = Arrays::new().with("x", [8, 2], vec![1.0f32; 16])?.with("y", [8, 1], vec![1.0f32; 8])?;
+    /// # let mut parameters = Parameters::new();
+    /// # let layer = Linear::new(&mut parameters, "layer", 2, 1);
+    /// # let options = TrainingOptions { batch: 4, max_steps: Some(9), ..TrainingOptions::default() };
+    /// # let mut trainer = Trainer::new(&Engine::cpu()?, &parameters, &data, options, |cx, batch| {
+    /// #     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+    /// # })?;
+    /// let mut pool = Pool::new(2, move |_| Ok(data.clone()))?;
+    /// let (steps, stopped) = pool.advance_until(&mut trainer, 5, || false)?;
+    /// assert_eq!((steps.len(), stopped), (5, false));
+    /// let (steps, stopped) = pool.advance_until(&mut trainer, 9, || true)?; // a signal, or a limit of time
+    /// assert_eq!((steps.len(), stopped), (1, true));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Pool::advance`].
+    pub fn advance_until(
+        &mut self,
+        trainer: &mut Trainer,
+        to: usize,
+        mut stop: impl FnMut() -> bool,
+    ) -> Result<(Vec<StepRecord>, bool), Error> {
+        let (mut done, mut all, mut stopped, mut stride) = (trainer.position()?, Vec::new(), false, 1);
+        let to = to.min(trainer.steps());
+        while done < to && !stopped {
+            let look = Instant::now();
+            all.extend(self.advance(trainer, stride.min(to - done))?);
+            done = trainer.position()?;
+            stopped = stop();
+            stride = if look.elapsed() < LOOK { (2 * stride).min(STRIDE) } else { (stride / 2).max(1) };
+        }
+        Ok((all, stopped))
     }
 
     /// How long steps waited for their data: for the host to make it, and for the copy to the device.

@@ -106,7 +106,16 @@ impl Engine {
     fn on(device: Arc<dyn Device>) -> Self {
         let workspace = Arc::new(Mutex::new(None));
         let (reuse, choices) = (Reuse::default(), Arc::default());
-        Self { bare: Arc::clone(&device), device, workspace, reuse, unroll: None, fuse: None, parts: None, choices }
+        Self {
+            bare: Arc::clone(&device),
+            device,
+            workspace,
+            reuse,
+            unroll: None,
+            fuse: None,
+            parts: None,
+            choices,
+        }
     }
 
     /// An engine over a test's device.

@@ -50,7 +50,9 @@ struct Touch {
 
 impl Touch {
     fn meets(&self, other: &Self) -> bool {
-        (self.writes || other.writes) && self.bytes.start < other.bytes.end && other.bytes.start < self.bytes.end
+        (self.writes || other.writes)
+            && self.bytes.start < other.bytes.end
+            && other.bytes.start < self.bytes.end
     }
 }
 
@@ -117,7 +119,11 @@ fn is_apart(from: &[usize], n: usize) -> bool {
 
 /// The program with these instructions as several where their ops can be taken apart, and the number of the instruction that each
 /// was.
-fn taken_apart(lowered: &Lowered, these: &HashSet<usize>, device: DeviceKind) -> Result<(Lowered, Vec<usize>), Error> {
+fn taken_apart(
+    lowered: &Lowered,
+    these: &HashSet<usize>,
+    device: DeviceKind,
+) -> Result<(Lowered, Vec<usize>), Error> {
     let mut out = lowered.clone();
     out.instructions.clear();
     let mut from = Vec::new();
@@ -175,7 +181,8 @@ fn found(lowered: &Lowered, device: DeviceKind, parts: Range<usize>) -> Order {
 
 /// The program in this order.
 fn ordered(mut lowered: Lowered, found: Order) -> Lowered {
-    let mut all: Vec<Option<Instruction>> = std::mem::take(&mut lowered.instructions).into_iter().map(Some).collect();
+    let mut all: Vec<Option<Instruction>> =
+        std::mem::take(&mut lowered.instructions).into_iter().map(Some).collect();
     for n in found.order {
         let Some(mut instruction) = all[n].take() else { continue };
         if let Some(kernel) = found.kernels.get(&n) {
@@ -203,14 +210,17 @@ impl Finder<'_> {
         let axes = instruction.op.independent(&inputs, &outputs)?;
         let of = |(s, &a): (&Spec, &usize)| s.shape.dims()[..a].iter().product::<usize>();
         let count = inputs.iter().chain(&outputs).zip(&axes).map(of).max()?;
-        let numbers: Vec<usize> = self.parts.clone().rev().filter(|&p| p > 1 && count.is_multiple_of(p)).take(TRIED).collect();
+        let numbers: Vec<usize> =
+            self.parts.clone().rev().filter(|&p| p > 1 && count.is_multiple_of(p)).take(TRIED).collect();
         let mut best: Option<Found> = None;
         for parts in numbers {
             if self.candidate(start, parts).is_none() {
                 continue;
             }
             let found = self.grow(start, rest, parts);
-            if found.members.len() >= LEAST && best.as_ref().is_none_or(|b| found.members.len() > b.members.len()) {
+            if found.members.len() >= LEAST
+                && best.as_ref().is_none_or(|b| found.members.len() > b.members.len())
+            {
                 best = Some(found);
             }
         }
@@ -226,7 +236,9 @@ impl Finder<'_> {
             let waits = follows(&later);
             let after = follows(&members);
             let candidate = if waits || n < start { None } else { self.candidate(n, parts) };
-            let joins = candidate.is_some_and(|(own, count)| addresses + count <= MOST_ADDRESSES && self.apart(n, &own, &members, parts));
+            let joins = candidate.is_some_and(|(own, count)| {
+                addresses + count <= MOST_ADDRESSES && self.apart(n, &own, &members, parts)
+            });
             if joins {
                 addresses += self.candidate(n, parts).map_or(0, |c| c.1);
                 members.push(n);

@@ -27,6 +27,7 @@ pub(crate) fn launch_list(
             after: i.after.clone(),
         })
         .collect();
-    let segments = lowered.segments.iter().map(|s| PartedLaunches { launches: s.range(), parts: s.parts }).collect();
+    let segments =
+        lowered.segments.iter().map(|s| PartedLaunches { launches: s.range(), parts: s.parts }).collect();
     LaunchList { launches, repeat: lowered.repeat, segments, grouped: lowered.grouped }
 }

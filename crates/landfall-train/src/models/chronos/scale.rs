@@ -60,9 +60,9 @@ impl Scale {
     }
 }
 
-/// The authors' loss of scaled quantiles `[B, Q, R]` at these levels, with scaled targets and what counts of them (1, else 0), `[B, R]`:
-/// `2·max(τ·d, (τ − 1)·d)`, `d` the target less the quantile, in the mean over all rows, summed over levels, in the mean over series.
-/// Rows that do not count are 0, and are part of the means.
+/// The authors' loss of each series, `[B]`: of scaled quantiles `[B, Q, R]` at these levels, with scaled targets and what counts of them
+/// (1, else 0), `[B, R]`: `2·max(τ·d, (τ − 1)·d)`, `d` the target less the quantile, in the mean over all rows, summed over levels. Rows
+/// that do not count are 0, and are part of the mean. The loss of a batch is the mean over its series.
 ///
 /// # Errors
 /// Shapes or dtypes that differ.
@@ -82,5 +82,5 @@ pub fn quantile_loss(
     });
     let each: Vec<Value> = each.collect::<Result<_, Error>>()?;
     let all = g.mul(g.concat(&each, 1)?, wide(counts)?)?;
-    g.affine(g.sum(all, landfall::All)?, 2.0 / (batch * rows).max(1) as f64, 0.0)
+    g.affine(g.sum(all, [1, 2])?, 2.0 / rows.max(1) as f64, 0.0)
 }

@@ -85,7 +85,12 @@ impl StepNode {
 
     /// It becomes this kernel, which no other can take in.
     pub(super) fn becomes(&mut self, op: &'static str, prepared: Prepared) {
-        *self = Self { op, step: Step::Kernel(Box::new(prepared)), member: None, after: std::mem::take(&mut self.after) };
+        *self = Self {
+            op,
+            step: Step::Kernel(Box::new(prepared)),
+            member: None,
+            after: std::mem::take(&mut self.after),
+        };
     }
 
     pub(super) fn issue(&self, stream: &Stream) -> Result<(), Error> {

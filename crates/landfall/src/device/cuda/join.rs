@@ -11,7 +11,11 @@ const SMALL: u64 = 264;
 impl Cuda {
     /// The kernel of several launches; none where the compiler refuses it, as one that would need more shared memory than a block
     /// has. They stay apart then.
-    pub(super) fn joined(&self, op: &'static str, joined: Option<&Joined>) -> Result<Option<Prepared>, Error> {
+    pub(super) fn joined(
+        &self,
+        op: &'static str,
+        joined: Option<&Joined>,
+    ) -> Result<Option<Prepared>, Error> {
         match joined.map(|j| self.prepare(op, &j.launch())).transpose() {
             Err(Error::Compile { .. }) => Ok(None),
             other => other,
@@ -61,7 +65,8 @@ fn remove(steps: &mut Vec<StepNode>, of: &[usize], counts: &mut [usize]) {
         less[launch - 1] += usize::from(of[1..].contains(&n));
     }
     counts.iter_mut().zip(less).for_each(|(count, less)| *count -= less);
-    let place = |n: usize| if of.contains(&n) { of[0] } else { n - of[1..].iter().filter(|&&o| o < n).count() };
+    let place =
+        |n: usize| if of.contains(&n) { of[0] } else { n - of[1..].iter().filter(|&&o| o < n).count() };
     let mut n = 0;
     steps.retain(|_| {
         n += 1;

@@ -165,7 +165,10 @@ mod tests {
             after: after.to_vec(),
         };
         let launches = vec![launch(Arc::new(Neg), x, y, &[]), launch(Arc::new(Copy), y, z, &[0])];
-        let replay = record(&device, LaunchList { launches, repeat: Repeat::default(), segments: Vec::new(), grouped: false })?;
+        let replay = record(
+            &device,
+            LaunchList { launches, repeat: Repeat::default(), segments: Vec::new(), grouped: false },
+        )?;
         let (steps, mut made) = (replay.captures.count(), 0);
         assert!(steps >= 2);
         for by_graph in [true, false] {

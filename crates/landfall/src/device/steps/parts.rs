@@ -63,7 +63,11 @@ impl Cut<'_> {
     }
 
     /// The launches that a part's block makes, if these parts are enough to tell and can be members of a segment.
-    pub(crate) fn members(&self, device: DeviceKind, parts: impl IntoIterator<Item = usize>) -> Option<Vec<Member>> {
+    pub(crate) fn members(
+        &self,
+        device: DeviceKind,
+        parts: impl IntoIterator<Item = usize>,
+    ) -> Option<Vec<Member>> {
         let mut found = Dry(Recorded::default());
         let own = self.op.of_part(self.parts);
         for part in parts {
@@ -103,7 +107,9 @@ impl PartedLaunches {
 
     fn refused(&self, op: &str) -> Error {
         let (Range { start, end }, parts) = (&self.launches, self.parts);
-        let what = format!("one kernel can not do launches {start} to {end} by {parts} parts, because of {op}; please report it");
+        let what = format!(
+            "one kernel can not do launches {start} to {end} by {parts} parts, because of {op}; please report it"
+        );
         Error::Capture { what }
     }
 }

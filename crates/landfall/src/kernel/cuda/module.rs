@@ -284,7 +284,13 @@ impl Module {
         text.push_str(THREADS);
         for entry in self.source.entries {
             let params: Vec<String> = entry.params.iter().map(Param::passed).collect();
-            _ = writeln!(text, "#define KERNEL_{} DEVICE void {}({})", entry.name, entry.name, params.join(", "));
+            _ = writeln!(
+                text,
+                "#define KERNEL_{} DEVICE void {}({})",
+                entry.name,
+                entry.name,
+                params.join(", ")
+            );
         }
         text.push_str(&self.pieces(""));
         text

@@ -36,12 +36,38 @@ const fn addresses(name: &'static str) -> Param {
 }
 
 static ADDRESSES: [Param; 32] = [
-    addresses("a0"), addresses("a1"), addresses("a2"), addresses("a3"), addresses("a4"), addresses("a5"),
-    addresses("a6"), addresses("a7"), addresses("a8"), addresses("a9"), addresses("a10"), addresses("a11"),
-    addresses("a12"), addresses("a13"), addresses("a14"), addresses("a15"), addresses("a16"), addresses("a17"),
-    addresses("a18"), addresses("a19"), addresses("a20"), addresses("a21"), addresses("a22"), addresses("a23"),
-    addresses("a24"), addresses("a25"), addresses("a26"), addresses("a27"), addresses("a28"), addresses("a29"),
-    addresses("a30"), addresses("a31"),
+    addresses("a0"),
+    addresses("a1"),
+    addresses("a2"),
+    addresses("a3"),
+    addresses("a4"),
+    addresses("a5"),
+    addresses("a6"),
+    addresses("a7"),
+    addresses("a8"),
+    addresses("a9"),
+    addresses("a10"),
+    addresses("a11"),
+    addresses("a12"),
+    addresses("a13"),
+    addresses("a14"),
+    addresses("a15"),
+    addresses("a16"),
+    addresses("a17"),
+    addresses("a18"),
+    addresses("a19"),
+    addresses("a20"),
+    addresses("a21"),
+    addresses("a22"),
+    addresses("a23"),
+    addresses("a24"),
+    addresses("a25"),
+    addresses("a26"),
+    addresses("a27"),
+    addresses("a28"),
+    addresses("a29"),
+    addresses("a30"),
+    addresses("a31"),
 ];
 
 impl Member {
@@ -63,7 +89,8 @@ impl Member {
 
     /// Whether a later part's launch is this one's but for what each word gains by part. The first one says how much that is.
     pub(crate) fn continues(&mut self, part: usize, launch: &KernelLaunch<'_>) -> bool {
-        let same = *launch.module == self.module && launch.entry == self.entry && launch.geometry == self.geometry;
+        let same =
+            *launch.module == self.module && launch.entry == self.entry && launch.geometry == self.geometry;
         if !same || !launch.values.like(&self.values) {
             return false;
         }
@@ -223,7 +250,8 @@ struct Text {
 
 impl Text {
     fn new(mode: Mode, threads: u32) -> Self {
-        let functions = include_str!("segment.cu").to_owned() + "#undef KERNEL\n#define KERNEL(name, ...) KERNEL_##name\n";
+        let functions = include_str!("segment.cu").to_owned()
+            + "#undef KERNEL\n#define KERNEL(name, ...) KERNEL_##name\n";
         let (namespaces, launches) = (HashMap::new(), HashMap::new());
         Self { mode, threads, functions, namespaces, launches, body: String::new(), blocks: 0 }
     }
@@ -248,7 +276,11 @@ impl Text {
         _ = match self.mode {
             Mode::Segment if self.body.is_empty() => writeln!(self.body, "    {call}"),
             Mode::Segment => writeln!(self.body, "    __syncthreads();\n    {call}"),
-            Mode::Group => writeln!(self.body, "    if (blockIdx.x < {}u) {{\n        {call}\n        return;\n    }}", self.blocks),
+            Mode::Group => writeln!(
+                self.body,
+                "    if (blockIdx.x < {}u) {{\n        {call}\n        return;\n    }}",
+                self.blocks
+            ),
         };
     }
 
@@ -260,16 +292,29 @@ impl Text {
         let mut text = String::new();
         // Launches of one module that differ in their blocks alone share its functions, and their memory.
         if own.contains("gridDim") {
-            _ = writeln!(text, "constexpr Index3 LAUNCH_GRID = {};\n#define gridDim LAUNCH_GRID", index(grid));
+            _ = writeln!(
+                text,
+                "constexpr Index3 LAUNCH_GRID = {};\n#define gridDim LAUNCH_GRID",
+                index(grid)
+            );
         }
-        _ = writeln!(text, "constexpr Index3 LAUNCH_BLOCK = {};\n#define blockDim LAUNCH_BLOCK", index(block));
+        _ = writeln!(
+            text,
+            "constexpr Index3 LAUNCH_BLOCK = {};\n#define blockDim LAUNCH_BLOCK",
+            index(block)
+        );
         let alone = self.mode == Mode::Segment && grid == [1, 1, 1];
-        text.push_str(if alone { "#define blockIdx ORIGIN\n" } else { "#define blockIdx block_of[threadIdx.x / 32]\n" });
+        text.push_str(if alone {
+            "#define blockIdx ORIGIN\n"
+        } else {
+            "#define blockIdx block_of[threadIdx.x / 32]\n"
+        });
         if block[0] < self.threads {
             _ = writeln!(text, "#define __syncthreads() await({})", block[0]);
         }
         text.push_str(&own);
-        let defined: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("#define ")).filter_map(name_of).collect();
+        let defined: Vec<&str> =
+            text.lines().filter_map(|l| l.strip_prefix("#define ")).filter_map(name_of).collect();
         let undefined: String = defined.iter().map(|name| format!("#undef {name}\n")).collect();
         text.push_str(&undefined);
         let (n, new) = number(&mut self.namespaces, text);
@@ -300,7 +345,11 @@ impl Text {
             _ = writeln!(text, "    if (threadIdx.x >= {}u) return;", block[0]);
         }
         if self.mode == Mode::Group {
-            _ = writeln!(text, "    here(block % {x}u, block / {x}u % {y}u, block / {}u);\n    {call}", x * y);
+            _ = writeln!(
+                text,
+                "    here(block % {x}u, block / {x}u % {y}u, block / {}u);\n    {call}",
+                x * y
+            );
             return text;
         }
         if [x, y, z] == [1, 1, 1] {

@@ -188,7 +188,12 @@ fn timed(engine: &Engine, op: Arc<dyn Op>, inputs: &[Tensor]) -> Result<(Duratio
         workspace_bytes,
         after: Vec::new(),
     };
-    let list = LaunchList { launches: vec![launch], repeat: Repeat::default(), segments: Vec::new(), grouped: false };
+    let list = LaunchList {
+        launches: vec![launch],
+        repeat: Repeat::default(),
+        segments: Vec::new(),
+        grouped: false,
+    };
     let recording = Arc::clone(device).record(list.clone())?;
     let Times { launches, .. } = times(engine, recording.as_ref(), &list, RUNS)?;
     Ok((launches.iter().flatten().map(|node| node.time).sum(), Cost::of(op.as_ref(), &specs)))

@@ -71,7 +71,8 @@ fn cuda_shows_a_dropped_edge_of_a_collective() -> Result<(), Error> {
                 launch(Arc::new(Neg), to, z, &[1]),
             ],
             repeat: Repeat::default(),
-            segments: Vec::new(), grouped: false,
+            segments: Vec::new(),
+            grouped: false,
         };
         let mut replay = record(&device, list)?;
         start(&device)?;
@@ -117,7 +118,8 @@ fn cuda_captures_collectives_of_one_rank_through_nccl() -> Result<(), Error> {
         let list = LaunchList {
             launches: vec![launch(Arc::clone(&op), x, y, &[]), launch(Arc::new(Neg), y, z, &[0])],
             repeat: Repeat::default(),
-            segments: Vec::new(), grouped: false,
+            segments: Vec::new(),
+            grouped: false,
         };
         let replay = record(&device, list)?;
         assert_eq!(replay.captures.steps[0].kernel(), "NCCL");

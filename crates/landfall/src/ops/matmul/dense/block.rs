@@ -35,14 +35,16 @@ fn shared((n, k): (usize, usize), along: bool) -> usize {
 pub(super) fn fits(args: &[Spec]) -> bool {
     let (batch, m, n, k) = sizes(args);
     let small = |along| shared((n, k), along) <= SHARED;
-    batch == 1 && ![m, n, k].contains(&0) && matches!(args[0].dtype, DType::BF16 | DType::F16) && small(true) && small(false)
+    batch == 1
+        && ![m, n, k].contains(&0)
+        && matches!(args[0].dtype, DType::BF16 | DType::F16)
+        && small(true)
+        && small(false)
 }
 
 /// Such a product as a kernel.
 pub(super) const fn kernel(name: &'static str) -> Kernel {
-    Kernel::cuda(name, run).accepting(|op, args| {
-        attributes::<MatMul>(op).is_ok() && fits(args)
-    })
+    Kernel::cuda(name, run).accepting(|op, args| attributes::<MatMul>(op).is_ok() && fits(args))
 }
 
 /// Whether lines of `length` elements can be moved by chunks.
@@ -64,9 +66,13 @@ fn run(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let (rhs_batch, rhs_row, rhs_column) = strides(&rhs)?;
     let (out_batch, out_row, out_column) = strides(&out)?;
     let along = rhs_row == 1 && rhs_column != 1;
-    let right_eight = if along { by_chunks(&rhs, k, rhs_column, rhs_row) } else { by_chunks(&rhs, n, rhs_row, rhs_column) };
+    let right_eight =
+        if along { by_chunks(&rhs, k, rhs_column, rhs_row) } else { by_chunks(&rhs, n, rhs_row, rhs_column) };
     let pair = (2 * out.dtype().size()) as u64;
-    let pairs = out_column == 1 && out_row.is_multiple_of(2) && n.is_multiple_of(2) && out.address().is_multiple_of(pair);
+    let pairs = out_column == 1
+        && out_row.is_multiple_of(2)
+        && n.is_multiple_of(2)
+        && out.address().is_multiple_of(pair);
     let bytes = shared((n, k), along);
     let flag = |name, is: bool| (name, u64::from(is));
     let constants = [

@@ -74,7 +74,8 @@ where
     let (mean, rstd) = (SavedStat::of(call, 3)?, SavedStat::of(call, 4)?);
     let (n, d) = sizes(x.layout().shape());
     let mut gx = call.output::<T>(0)?;
-    let (mut g, mut h, mut w) = (vec![T::Acc::default(); d], vec![T::Acc::default(); d], vec![T::Acc::default(); d]);
+    let (mut g, mut h, mut w) =
+        (vec![T::Acc::default(); d], vec![T::Acc::default(); d], vec![T::Acc::default(); d]);
     weight.widen(0, &mut w);
     for row in 0..n {
         let (centre, scale): (T::Acc, T::Acc) = (mean.get(row), rstd.get(row));

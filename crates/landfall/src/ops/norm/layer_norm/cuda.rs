@@ -255,7 +255,13 @@ fn sums(call: &mut Call<'_>, module: &Module, args: &Gradient<'_>, sharing: &Sha
 }
 
 /// Launches the sum of what blocks have added.
-fn finish(call: &mut Call<'_>, module: &Module, sharing: &Sharing, length: usize, first: usize) -> Result<(), Failure> {
+fn finish(
+    call: &mut Call<'_>,
+    module: &Module,
+    sharing: &Sharing,
+    length: usize,
+    first: usize,
+) -> Result<(), Failure> {
     let (gweight, gbias) = (*call.output(first)?, *call.output(first + 1)?);
     let (chunks, width) = (sharing.chunks, sharing.width as u32);
     let args = Finish { length, chunks, width, partial: 0, gweight: &gweight, gbias: &gbias };
@@ -300,7 +306,9 @@ pub(super) fn backward_rows(call: &mut Call<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     let module = bound(&GRADIENT, call, 0)?;
-    gradient(call.inputs(), &gx, |args, group| call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, args))
+    gradient(call.inputs(), &gx, |args, group| {
+        call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, args)
+    })
 }
 
 /// [`crate::ops::norm::layer_norm::LayerNormGradSums`].
