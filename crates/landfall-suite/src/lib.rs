@@ -28,6 +28,7 @@ mod layouts;
 #[cfg(test)]
 mod names;
 mod parity;
+mod parts;
 mod place;
 mod programs;
 mod purity;
@@ -64,6 +65,7 @@ const PROPERTIES: &[(&str, Property)] = &[
     ("deterministic", layouts::deterministic),
     ("aliasing", aliasing::aliasing),
     ("allocates_nothing", allocation::allocates_nothing),
+    ("parts", parts::parts),
     ("recorded", programs::recorded),
     ("faults", faults::faults),
     ("host_is_idle", purity::host_is_idle),

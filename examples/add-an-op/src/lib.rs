@@ -52,6 +52,12 @@ impl Op for ScaleRows {
         Grad::FromBody
     }
 
+    // Each row needs itself and its factor alone: a segment can do some of them.
+    fn independent(&self, args: &[Spec], _: &[Spec]) -> Option<Vec<usize>> {
+        let rows = args[0].shape.rank() - 1;
+        Some(vec![rows; 3])
+    }
+
     fn mixing(&self) -> Mixing {
         Mixing::BetweenProducts { operands: 2 }
     }

@@ -72,9 +72,10 @@ pub trait Op: Any + Attributes + Debug + Send + Sync {
     /// leading axes count the same things in the same order. A call on some of those things, of operands cut along these axes, gives
     /// the bytes that the whole call gives for them. An operand with 0 is read whole by each. `None` if there are no such axes.
     fn independent(&self, args: &[Spec], outputs: &[Spec]) -> Option<Vec<usize>> {
-        // All axes of a pointwise op.
+        // All axes of a pointwise op that updates nothing.
         let all = || args.iter().chain(outputs).map(|s| s.shape.rank()).collect();
-        matches!(self.body(), Body::Pointwise(_)).then(all)
+        let fresh = self.outputs().iter().all(|o| o.updated().is_none());
+        (fresh && matches!(self.body(), Body::Pointwise(_))).then(all)
     }
     /// The op of a call on one of so many equal parts along those axes, where it is not the op itself: one that divides by the number
     /// of all elements says there how many parts there are.

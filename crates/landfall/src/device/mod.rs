@@ -97,6 +97,7 @@ pub(crate) struct LaunchList {
     /// Launches that one kernel does by parts, in order.
     pub(crate) segments: Vec<PartedLaunches>,
     /// Whether small launches that wait for the same ones may become one.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "a GPU alone has groups"))]
     pub(crate) grouped: bool,
 }
 

@@ -331,7 +331,9 @@ fn candidate(lowered: &Lowered, n: usize, parts: usize, device: DeviceKind) -> O
         let free = (kernel.workspace)(op, &arguments) == 0;
         free.then(|| cut(kernel).members(device, 0..parts)).flatten().map(|m| (kernel, m))
     };
-    let others = check::kernels(op, device, &arguments);
+    // A choice of the tuner stays.
+    let own = check::kernel(op, device, &arguments).is_ok_and(|k| k.name == instruction.kernel.name);
+    let others = check::kernels(op, device, &arguments).filter(|_| own);
     let (kernel, members) = std::iter::once(instruction.kernel).chain(others).find_map(regular)?;
     let touch = |((a, b), writes): ((&Operand, &Operand), bool)| {
         let ((start, end), (next, _)) = (a.span(), b.span());

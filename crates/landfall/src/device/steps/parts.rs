@@ -21,8 +21,8 @@ pub(crate) struct Cut<'a> {
     pub(crate) parts: usize,
 }
 
-/// One of `parts` parts of a layout along its first `axes` axes, in row-major order: a box of them. The whole of it where there
-/// are none. `None` if the parts are no boxes of one shape.
+/// One of `parts` parts of a layout along its first `axes` axes, in row-major order: one slice of each axis. The whole of it where there
+/// are none. `None` if the parts are no slices of one shape.
 pub(crate) fn part_of(layout: &Layout, axes: usize, part: usize, parts: usize) -> Option<Layout> {
     let sizes = layout.shape().dims().get(..axes)?;
     if axes == 0 {
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     /// Starts and sizes of each part.
-    fn boxes(shape: &[usize], axes: usize, parts: usize) -> Option<Vec<(usize, Vec<usize>)>> {
+    fn slices(shape: &[usize], axes: usize, parts: usize) -> Option<Vec<(usize, Vec<usize>)>> {
         let layout = Layout::contiguous(crate::values::Shape::new(shape)?);
         (0..parts)
             .map(|p| part_of(&layout, axes, p, parts).map(|l| (l.offset(), l.shape().dims().to_vec())))
@@ -162,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_boxes_that_follow_each_other() {
-        assert_eq!(boxes(&[4, 3], 1, 2), Some(vec![(0, vec![2, 3]), (6, vec![2, 3])]));
-        let halves = boxes(&[2, 4, 3], 2, 4).expect("half an inner axis each");
+    fn parts_are_slices_that_follow_each_other() {
+        assert_eq!(slices(&[4, 3], 1, 2), Some(vec![(0, vec![2, 3]), (6, vec![2, 3])]));
+        let halves = slices(&[2, 4, 3], 2, 4).expect("half an inner axis each");
         assert_eq!(halves, [0, 6, 12, 18].map(|at| (at, vec![1, 2, 3])));
-        let rows = boxes(&[4, 2, 3], 2, 2).expect("two of the outer axis each");
+        let rows = slices(&[4, 2, 3], 2, 2).expect("two of the outer axis each");
         assert_eq!(rows, [0, 12].map(|at| (at, vec![2, 2, 3])));
-        assert_eq!(boxes(&[3, 4], 2, 2), None, "six of rows of four");
-        assert_eq!(boxes(&[5], 1, 2), None);
-        assert_eq!(boxes(&[5], 0, 2), Some(vec![(0, vec![5]); 2]), "each has the whole");
+        assert_eq!(slices(&[3, 4], 2, 2), None, "six of rows of four");
+        assert_eq!(slices(&[5], 1, 2), None);
+        assert_eq!(slices(&[5], 0, 2), Some(vec![(0, vec![5]); 2]), "each has the whole");
     }
 }

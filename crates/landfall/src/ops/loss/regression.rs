@@ -118,7 +118,7 @@ where
     if n == 0 {
         return Ok(());
     }
-    let factor = T::Acc::of_f64(c.flat(0).to_f64() / (n * parts) as f64);
+    let factor = T::Acc::of_f64(c.flat(0).to_f64() / n.saturating_mul(parts) as f64);
     let inputs = inputs.map(|x| x.map(|x| flat(&x)));
     let layout = out.layout().collapsed();
     let out = out.relaid(layout);
@@ -210,6 +210,9 @@ macro_rules! loss {
             fn name(&self) -> &'static str { $grad_name }
             fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
                 let args: [Spec; 3] = rules::arity(self, args)?;
+                if self.parts == 0 {
+                    return Err(Rule::Attribute { name: "parts", value: 0.0, expected: "at least 1" });
+                }
                 pair(&args)?;
                 rules::same_dtype(&args, 0, 2)?;
                 rules::shape(&args, 2, Shape::SCALAR)?;
@@ -221,7 +224,7 @@ macro_rules! loss {
                 Some(vec![all, all, 0, all])
             }
             fn of_part(&self, parts: usize) -> Option<Arc<dyn Op>> {
-                Some(Arc::new(Self { parts: self.parts * parts }))
+                Some(Arc::new(Self { parts: self.parts.saturating_mul(parts) }))
             }
             fn body(&self) -> Body {
                 Body::Fused(|op, g, args| {
@@ -249,7 +252,7 @@ macro_rules! loss {
             fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
                 let slope: fn(f64) -> f64 = $slope;
                 let (p, t, c) = (&args[0].data, &args[1].data, args[2].data[0]);
-                vec![HostTensor::from_fn(args[0].spec, |i| slope(p[i] - t[i]) * c / (p.len() * self.parts) as f64)]
+                vec![HostTensor::from_fn(args[0].spec, |i| slope(p[i] - t[i]) * c / (p.len() as f64 * self.parts as f64))]
             }
             fn samples(&self) -> Vec<Sample> { grad_samples(*self) }
         }
@@ -260,7 +263,7 @@ macro_rules! loss {
 fn slope(g: &Graph, term: Term, parts: usize, args: &[Value]) -> Result<Vec<Value>, Error> {
     let slopes = g.composed("loss", [args[0], args[1], args[2]], |[prediction, target, cotangent]| {
         let d = g.sub(prediction, target)?;
-        let n = (g.shape(d).elements().max(1) * parts) as f64;
+        let n = g.shape(d).elements().max(1).saturating_mul(parts) as f64;
         let slope = match term {
             Term::Square => g.affine(d, 2.0 / n, 0.0)?,
             Term::Absolute => g.affine(g.sign(d)?, 1.0 / n, 0.0)?,

@@ -106,7 +106,7 @@ pub(super) fn backward(term: Term, parts: usize, call: &mut Call<'_>) -> Result<
         cotangent: &c,
         out,
         n,
-        scale: 1.0 / (n * parts) as f64,
+        scale: 1.0 / n.saturating_mul(parts) as f64,
         rank: out.layout().shape().rank() as u32,
         shape: out.layout().shape().dims(),
     };

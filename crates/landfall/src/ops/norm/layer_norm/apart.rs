@@ -5,7 +5,7 @@ use super::{LayerNormGrad, cuda, sizes};
 use crate::contract::{Body, Kernel, Op, Output, Outputs, Sample, Tested, op_attributes};
 use crate::kernel::cpu::lanes::SavedStat;
 use crate::kernel::cpu::pointwise::Arith;
-use crate::kernel::cpu::{Call, with_float};
+use crate::kernel::cpu::{Call, View, with_float};
 use crate::values::{DeviceKind, Element, HostTensor, Rule, Spec};
 
 macro_rules! half {
@@ -65,31 +65,35 @@ half! {
     by_columns, backward_sums, |_, args| cuda::workspace_of_sums(&args[1]), 4;
 }
 
+/// An element in the accumulation type.
+fn wide<T: Element>(of: &View<'_, T>, i: usize) -> T::Acc
+where
+    T::Acc: Arith,
+{
+    T::Acc::of_f64(of.flat(i).to_f64())
+}
+
 fn by_rows<T: Element, W: Element<Acc = T::Acc>>(call: &Call<'_>) -> Result<(), Rule>
 where
     T::Acc: Arith,
 {
-    let (gy, x) = (call.input::<T>(0)?.merge_outer(), call.input::<T>(1)?.merge_outer());
-    let weight = call.input::<W>(2)?.row(0);
+    let (gy, x, weight) = (call.input::<T>(0)?, call.input::<T>(1)?, call.input::<W>(2)?);
     let (mean, rstd) = (SavedStat::of(call, 3)?, SavedStat::of(call, 4)?);
     let (n, d) = sizes(x.layout().shape());
     let mut gx = call.output::<T>(0)?;
-    let (mut g, mut h, mut w) =
-        (vec![T::Acc::default(); d], vec![T::Acc::default(); d], vec![T::Acc::default(); d]);
-    weight.widen(0, &mut w);
     for row in 0..n {
         let (centre, scale): (T::Acc, T::Acc) = (mean.get(row), rstd.get(row));
-        gy.row(row).widen(0, &mut g);
-        x.row(row).widen(0, &mut h);
+        let parts = |j: usize| {
+            let g = wide(&gy, row * d + j) * wide(&weight, j);
+            (g, (wide(&x, row * d + j) - centre) * scale)
+        };
         let (mut of_g, mut of_gh) = (0.0, 0.0);
-        for ((g, h), &w) in g.iter_mut().zip(&mut h).zip(&w) {
-            *g = *g * w;
-            *h = (*h - centre) * scale;
+        for (g, h) in (0..d).map(parts) {
             of_g += g.as_f64();
-            of_gh += (*g * *h).as_f64();
+            of_gh += (g * h).as_f64();
         }
         let (of_g, of_gh) = (T::Acc::of_f64(of_g / d as f64), T::Acc::of_f64(of_gh / d as f64));
-        for (j, (&g, &h)) in g.iter().zip(&h).enumerate() {
+        for (j, (g, h)) in (0..d).map(parts).enumerate() {
             gx.set_flat(row * d + j, T::from_f64((scale * (g - of_g - h * of_gh)).as_f64()));
         }
     }
@@ -100,24 +104,20 @@ fn by_columns<T: Element, W: Element<Acc = T::Acc>>(call: &Call<'_>) -> Result<(
 where
     T::Acc: Arith,
 {
-    let (gy, x) = (call.input::<T>(0)?.merge_outer(), call.input::<T>(1)?.merge_outer());
+    let (gy, x) = (call.input::<T>(0)?, call.input::<T>(1)?);
     let (mean, rstd) = (SavedStat::of(call, 3)?, SavedStat::of(call, 4)?);
     let (n, d) = sizes(x.layout().shape());
     let (mut gweight, mut gbias) = (call.output::<W>(0)?, call.output::<W>(1)?);
-    let (mut g, mut h) = (vec![T::Acc::default(); d], vec![T::Acc::default(); d]);
-    let (mut of_weight, mut of_bias) = (vec![0.0; d], vec![0.0; d]);
-    for row in 0..n {
-        let (centre, scale): (T::Acc, T::Acc) = (mean.get(row), rstd.get(row));
-        gy.row(row).widen(0, &mut g);
-        x.row(row).widen(0, &mut h);
-        for (j, (&g, &h)) in g.iter().zip(&h).enumerate() {
-            of_weight[j] += (g * ((h - centre) * scale)).as_f64();
-            of_bias[j] += g.as_f64();
+    for j in 0..d {
+        let (mut of_weight, mut of_bias) = (0.0, 0.0);
+        for row in 0..n {
+            let (centre, scale): (T::Acc, T::Acc) = (mean.get(row), rstd.get(row));
+            let g = wide(&gy, row * d + j);
+            of_weight += (g * ((wide(&x, row * d + j) - centre) * scale)).as_f64();
+            of_bias += g.as_f64();
         }
-    }
-    for (j, (w, b)) in of_weight.into_iter().zip(of_bias).enumerate() {
-        gweight.set_flat(j, W::from_f64(w));
-        gbias.set_flat(j, W::from_f64(b));
+        gweight.set_flat(j, W::from_f64(of_weight));
+        gbias.set_flat(j, W::from_f64(of_bias));
     }
     Ok(())
 }

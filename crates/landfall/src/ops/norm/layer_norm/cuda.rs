@@ -8,7 +8,7 @@ use crate::kernel::cuda::{
     UNITS, cuda_kernel,
 };
 use crate::ops::reduce::reduction::{BLOCK, Group, across, kept, row_view, single_pass, split, unit};
-use crate::values::{DType, Layout, Operand, Rule, Spec, collapse};
+use crate::values::{DType, Layout, Operand, Rule, Spec, align, collapse};
 
 cuda_kernel! {
     /// A group of lanes takes a row.
@@ -268,6 +268,22 @@ fn finish(
     call.launch(module, sharing.finish()?, &args)
 }
 
+/// Launches the gradient of the rows with the sums that its blocks keep on the way, if they can; the module, if so.
+fn walk(call: &mut Call<'_>, gx: &Operand, sharing: &Sharing) -> Result<Module, Failure> {
+    let dtype = gx.dtype();
+    gradient(call.inputs(), gx, |args, _| {
+        let lanes = single_pass(&args.frame, dtype, &[args.gy, args.x, args.weight, args.gx]);
+        let held = (1..=HELD_LANES).contains(&lanes);
+        let module = bound(if held { &HELD_GRADIENT } else { &GRADIENT }, call, lanes)?;
+        let &Gradient { frame, gy, x, weight, mean, rstd, gx } = args;
+        let (each, partial, share) = (sharing.each, 0, 1.0 / frame.length as f64);
+        let args = GradientSums { frame, each, gy, x, weight, mean, rstd, gx, share, partial };
+        let threads = if held { BLOCK / held_units(lanes) as u32 } else { BLOCK };
+        call.launch(&module, Geometry::blocks(sharing.chunks, threads)?, &args)?;
+        Ok(module)
+    })
+}
+
 /// [`crate::ops::norm::layer_norm::LayerNormGrad`].
 pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let (x, gx) = (*call.input(1)?, *call.output(0)?);
@@ -275,25 +291,15 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if length == 0 {
         return Ok(());
     }
-    let mut module = bound(&GRADIENT, call, 0)?;
     let walked = walked(count, length, x.dtype());
     let sharing = walked.unwrap_or_else(|| Sharing::sums(count, length));
-    if count > 0 {
-        module = gradient(call.inputs(), &gx, |args, group| {
-            let lanes = single_pass(&args.frame, x.dtype(), &[args.gy, args.x, args.weight, args.gx]);
-            let held = walked.is_some() && (1..=HELD_LANES).contains(&lanes);
-            let module = bound(if held { &HELD_GRADIENT } else { &GRADIENT }, call, lanes)?;
-            if walked.is_some() {
-                let &Gradient { frame, gy, x, weight, mean, rstd, gx } = args;
-                let (each, partial, share) = (sharing.each, 0, 1.0 / length as f64);
-                let args = GradientSums { frame, each, gy, x, weight, mean, rstd, gx, share, partial };
-                let threads = if held { BLOCK / held_units(lanes) as u32 } else { BLOCK };
-                call.launch(&module, Geometry::blocks(sharing.chunks, threads)?, &args)?;
-            } else {
-                call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, args)?;
-                sums(call, &module, args, &sharing)?;
-            }
-            Ok(module)
+    let mut module = bound(&GRADIENT, call, 0)?;
+    if walked.is_some() {
+        module = walk(call, &gx, &sharing)?;
+    } else if count > 0 {
+        gradient(call.inputs(), &gx, |args, group| {
+            call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, args)?;
+            sums(call, &module, args, &sharing)
         })?;
     }
     finish(call, &module, &sharing, length, 1)
@@ -311,15 +317,20 @@ pub(super) fn backward_rows(call: &mut Call<'_>) -> Result<(), Failure> {
     })
 }
 
-/// [`crate::ops::norm::layer_norm::LayerNormGradSums`].
+/// [`crate::ops::norm::layer_norm::LayerNormGradSums`]: as [`backward`] adds them, with the gradient of the rows in scratch memory.
 pub(super) fn backward_sums(call: &mut Call<'_>) -> Result<(), Failure> {
     let x = *call.input(1)?;
     let (count, length) = sizes(&x.spec().shape);
     if length == 0 {
         return Ok(());
     }
-    let (module, sharing) = (bound(&GRADIENT, call, 0)?, Sharing::sums(count, length));
-    if count > 0 {
+    let walked = walked(count, length, x.dtype());
+    let sharing = walked.unwrap_or_else(|| Sharing::sums(count, length));
+    let mut module = bound(&GRADIENT, call, 0)?;
+    if walked.is_some() {
+        let gx = call.scratch(align(sharing.workspace(length)), x.spec())?;
+        module = walk(call, &gx, &sharing)?;
+    } else if count > 0 {
         gradient(call.inputs(), &x, |args, _| sums(call, &module, args, &sharing))?;
     }
     finish(call, &module, &sharing, length, 0)
@@ -328,5 +339,8 @@ pub(super) fn backward_sums(call: &mut Call<'_>) -> Result<(), Failure> {
 /// Bytes of scratch memory of the sums alone.
 pub(super) fn workspace_of_sums(x: &Spec) -> usize {
     let (rows, columns) = sizes(&x.shape);
-    Sharing::sums(rows, columns).workspace(columns)
+    match walked(rows, columns, x.dtype) {
+        Some(sharing) => align(sharing.workspace(columns)).saturating_add(x.bytes()),
+        None => Sharing::sums(rows, columns).workspace(columns),
+    }
 }

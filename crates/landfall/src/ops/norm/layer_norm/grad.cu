@@ -11,7 +11,7 @@ DEVICE void load_parts(A (&v)[N], A (&h)[N], const T* row_gy, const RowView<cons
     load_row(w, weight.data, first, frame, weight);
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        v[i] *= w[i];
+        v[i] = rounded_product(v[i], w[i]);
         h[i] = (h[i] - centre) * scale;
     }
 }
@@ -31,13 +31,15 @@ KERNEL(gradient) {
         load_parts(v, h, row_gy, gy, row_x, x, weight, first, frame, centre, scale);
         A both[N];
 #pragma unroll
-        for (int i = 0; i < N; i++) both[i] = v[i] * h[i];
+        for (int i = 0; i < N; i++) both[i] = rounded_product(v[i], h[i]);
         sum += double(unit_all<Sum>(v));
         product += double(unit_all<Sum>(both));
     }
     group_both<Sum>(sum, product, g, totals);
-    sum /= double(frame.length);
-    product /= double(frame.length);
+    // As `gradient_sums` has it, to the last bit.
+    double share = 1.0 / double(frame.length);
+    sum *= share;
+    product *= share;
     if (r >= frame.count) return;
     T* row_gx = gx.data + start_of(r, frame, gx.stride);
     for (u64 first = g.lane * N; first < end; first += step) {
