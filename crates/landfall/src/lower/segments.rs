@@ -38,6 +38,8 @@ const TRIED: usize = 4;
 /// blocks share it.
 const WHOLE: usize = 128 << 10;
 const OWN: usize = 64 << 10;
+/// Instructions from its first one on in which members of a segment are looked for: the time of a plan grows with it.
+const WINDOW: usize = 512;
 /// Members at least.
 const LEAST: usize = 2;
 
@@ -231,11 +233,11 @@ impl Finder<'_> {
     fn grow(&mut self, start: usize, rest: &[usize], parts: usize) -> Found {
         let (mut members, mut between, mut later): (Vec<usize>, Vec<usize>, Vec<usize>) = Default::default();
         let mut addresses = 0;
-        for &n in rest {
+        for &n in rest.iter().take(WINDOW) {
             let follows = |of: &[usize]| of.iter().any(|&m| meet(&self.touches[m], &self.touches[n]));
             let waits = follows(&later);
             let after = follows(&members);
-            let candidate = if waits || n < start { None } else { self.candidate(n, parts) };
+            let candidate = if waits { None } else { self.candidate(n, parts) };
             let joins = candidate.is_some_and(|(own, count)| {
                 addresses + count <= MOST_ADDRESSES && self.apart(n, &own, &members, parts)
             });
