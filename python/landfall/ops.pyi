@@ -488,12 +488,12 @@ def mae(prediction: Array, target: Array, /, *, out: None = None) -> Tensor:
 def mae(prediction: Array, target: Array, /, *, out: Out) -> Out: ...
 
 @overload
-def mae_grad(prediction: Array, target: Array, cotangent: Array, /, *, out: None = None) -> Tensor:
+def mae_grad(prediction: Array, target: Array, cotangent: Array, /, *, parts: int = 1, out: None = None) -> Tensor:
     r"""Gradient of `Mae` to its first argument: `out = sign(prediction − target)·cotangent/n`."""
     ...
 
 @overload
-def mae_grad(prediction: Array, target: Array, cotangent: Array, /, *, out: Out) -> Out: ...
+def mae_grad(prediction: Array, target: Array, cotangent: Array, /, *, parts: int = 1, out: Out) -> Out: ...
 
 @overload
 def masked_attention(q: Array, k: Array, v: Array, mask_: Array | None = None, lengths_: Array | None = None, /, *, scale: float | None = None, causal: bool = False, mask: bool = False, lengths: bool = False, out: None = None) -> tuple[Tensor, ...]:
@@ -572,12 +572,12 @@ def mse(prediction: Array, target: Array, /, *, out: None = None) -> Tensor:
 def mse(prediction: Array, target: Array, /, *, out: Out) -> Out: ...
 
 @overload
-def mse_grad(prediction: Array, target: Array, cotangent: Array, /, *, out: None = None) -> Tensor:
+def mse_grad(prediction: Array, target: Array, cotangent: Array, /, *, parts: int = 1, out: None = None) -> Tensor:
     r"""Gradient of `Mse` to its first argument: `out = 2(prediction − target)·cotangent/n`."""
     ...
 
 @overload
-def mse_grad(prediction: Array, target: Array, cotangent: Array, /, *, out: Out) -> Out: ...
+def mse_grad(prediction: Array, target: Array, cotangent: Array, /, *, parts: int = 1, out: Out) -> Out: ...
 
 @overload
 def mul(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> Tensor:
