@@ -217,3 +217,25 @@ fn a_device_that_computes_nothing_has_a_profile() -> Check {
     }
     Ok(())
 }
+
+/// What one kernel does for several instructions is not told as the first one's.
+#[test]
+fn segments_and_groups_have_rows_of_their_own() {
+    use landfall::profile::{Node, Row};
+    use std::time::Duration;
+    let row = |nodes: &[&'static str]| Row {
+        instruction: 0,
+        op: "add",
+        kernel: "pointwise",
+        names: Vec::new(),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        nodes: nodes.iter().map(|&kernel| Node { kernel, time: Duration::from_micros(1) }).collect(),
+        cost: landfall::ops::Cost::default(),
+        floor: Duration::ZERO,
+    };
+    assert_eq!(row(&["contiguous"]).name(), "add/pointwise");
+    assert_eq!(row(&[]).name(), "add/pointwise");
+    assert_eq!(row(&["segment"]).name(), "segment from add on");
+    assert_eq!(row(&["contiguous", "group"]).name(), "group from add on");
+}

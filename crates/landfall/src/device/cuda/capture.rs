@@ -23,7 +23,7 @@ use crate::device::times::Times;
 use crate::device::{Device, LaunchList, PartedLaunches, RecordedLaunch, Recording};
 use crate::error::Error;
 use crate::kernel::Operands;
-use crate::kernel::cuda::segment::Member;
+use crate::kernel::cuda::segment::{Member, SEGMENT};
 use crate::kernel::cuda::{Call, CollectiveLaunch, Failure, Seat, TENSOR_MAP_WORDS, Tile, pointwise};
 use crate::ranks::World;
 use crate::values::{Address, DType, Layout, Operand, Repeat, Spec};
@@ -81,6 +81,11 @@ impl StepNode {
     /// What a group can do in its place.
     pub(super) fn member(&self) -> Option<&Member> {
         self.member.as_ref()
+    }
+
+    /// No group can do anything in its place.
+    pub(super) fn stays_apart(&mut self) {
+        self.member = None;
     }
 
     /// It becomes this kernel, which no other can take in.
@@ -143,9 +148,9 @@ impl Steps<'_> {
     /// Pushes the kernel of a segment, if there can be one: memory that was bound to a program may be aligned otherwise than its own.
     fn push_segment(&mut self, list: &LaunchList, segment: &PartedLaunches) -> Result<bool, Error> {
         let Ok(joined) = segment.of(list, self.device.kind()) else { return Ok(false) };
-        let Some(prepared) = self.device.joined("segment", Some(&joined))? else { return Ok(false) };
+        let Some(prepared) = self.device.joined(SEGMENT, Some(&joined))? else { return Ok(false) };
         let step = Step::Kernel(Box::new(prepared));
-        self.list.push(StepNode { op: "segment", step, member: None, after: Vec::new() });
+        self.list.push(StepNode { op: SEGMENT, step, member: None, after: Vec::new() });
         Ok(true)
     }
 

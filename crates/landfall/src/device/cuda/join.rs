@@ -3,7 +3,7 @@
 use super::capture::StepNode;
 use super::{Cuda, Prepared};
 use crate::error::Error;
-use crate::kernel::cuda::segment::{Joined, Member};
+use crate::kernel::cuda::segment::{GROUP, Joined, Member};
 
 /// Blocks at most of a launch in a group: more keep a GPU busy by themselves.
 const SMALL: u64 = 264;
@@ -26,25 +26,24 @@ impl Cuda {
 /// Joins small launches that wait for the same steps, again and again until there are none: those that waited for them then wait
 /// for one step. `counts` are the steps of each launch of the list.
 pub(super) fn group(device: &Cuda, steps: &mut Vec<StepNode>, counts: &mut [usize]) -> Result<(), Error> {
-    let mut refused: Vec<Vec<usize>> = Vec::new();
-    while let Some((of, members)) = next(steps, &refused) {
-        let joined = Joined::group(&members);
-        let Some(prepared) = device.joined("group", joined.as_ref())? else {
-            refused.push(steps[of[0]].after.clone());
-            continue;
-        };
-        steps[of[0]].becomes("group", prepared);
-        remove(steps, &of, counts);
+    while let Some((of, members)) = next(steps) {
+        match device.joined(GROUP, Joined::group(&members).as_ref())? {
+            Some(prepared) => {
+                steps[of[0]].becomes(GROUP, prepared);
+                remove(steps, &of, counts);
+            }
+            None => of.into_iter().for_each(|n| steps[n].stays_apart()),
+        }
     }
     Ok(())
 }
 
 /// The first steps, two or more, that can be one.
-fn next(steps: &[StepNode], refused: &[Vec<usize>]) -> Option<(Vec<usize>, Vec<Member>)> {
+fn next(steps: &[StepNode]) -> Option<(Vec<usize>, Vec<Member>)> {
     let small = |s: &StepNode| s.member().filter(|m| m.blocks() <= SMALL).cloned();
     (0..steps.len()).find_map(|first| {
         let after = &steps[first].after;
-        small(&steps[first]).filter(|_| !refused.contains(after))?;
+        small(&steps[first])?;
         let alike = (first..steps.len()).filter(|&n| steps[n].after == *after);
         let (of, members): (Vec<usize>, Vec<Member>) =
             alike.filter_map(|n| small(&steps[n]).map(|m| (n, m))).unzip();

@@ -5,6 +5,7 @@ use super::{Cuda, Eager, KernelLaunch, ProductLaunch, Sink, locked};
 use crate::device::steps::lower;
 use crate::device::{Device, LaunchList};
 use crate::error::Error;
+use crate::kernel::cuda::segment::SEGMENT;
 use crate::kernel::cuda::{CollectiveLaunch, Module, Seat, TENSOR_MAP_WORDS, Tile};
 use crate::values::Address;
 use rustc_hash::FxHashSet;
@@ -25,7 +26,7 @@ pub(super) fn preload(device: &Cuda, lists: &[&LaunchList]) -> Result<(), Error>
             lower(&launch.as_launch(), device.kind(), &mut needed)?;
         }
         for joined in list.segments.iter().filter_map(|s| s.of(list, device.kind()).ok()) {
-            needed.kernel("segment", joined.launch())?;
+            needed.kernel(SEGMENT, joined.launch())?;
         }
     }
     let missing: Vec<Module> = needed.missing.into_iter().collect();
@@ -35,7 +36,7 @@ pub(super) fn preload(device: &Cuda, lists: &[&LaunchList]) -> Result<(), Error>
             while let Some(module) = missing.get(next.fetch_add(1, Relaxed)) {
                 match device.loaded(module) {
                     // What a segment's launches do alone is found out where they are captured.
-                    Err(Error::Compile { .. }) if module.source().name == "segment" => {}
+                    Err(Error::Compile { .. }) if module.source().name == SEGMENT => {}
                     loaded => drop(loaded?),
                 }
             }

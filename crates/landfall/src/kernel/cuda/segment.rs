@@ -209,11 +209,15 @@ enum Mode {
     Group,
 }
 
+/// Names of kernels that do several launches.
+pub(crate) const SEGMENT: &str = "segment";
+pub(crate) const GROUP: &str = "group";
+
 impl Mode {
     const fn name(self) -> &'static str {
         match self {
-            Self::Segment => "segment",
-            Self::Group => "group",
+            Self::Segment => SEGMENT,
+            Self::Group => GROUP,
         }
     }
 }

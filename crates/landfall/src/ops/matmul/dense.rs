@@ -451,12 +451,11 @@ impl Op for MatMul {
         Mixing::Product { operands: usize::MAX }
     }
     fn independent(&self, args: &[Spec], _: &[Spec]) -> Option<Vec<usize>> {
-        // Of rows, where a block does what a part of them takes.
+        // Of rows, where a block does what a part of them takes. A bias has one axis.
         block::fits(args).then(|| {
-            let (addend, bias) = added_of(args);
-            let rows = |i: usize| usize::from(i == 0 || addend == Some(i)) * (args[i].shape.rank() - 1);
-            debug_assert!(bias.is_none_or(|b| args[b].shape.rank() == 1));
-            (0..args.len()).map(rows).chain([args[0].shape.rank() - 1]).collect()
+            let (addend, rows) = (added_of(args).0, args[0].shape.rank() - 1);
+            let of = |i: usize| if i == 0 || addend == Some(i) { rows } else { 0 };
+            (0..args.len()).map(of).chain([rows]).collect()
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {

@@ -85,7 +85,8 @@ pub struct Row {
     pub inputs: Vec<Spec>,
     /// Dtypes and shapes of its outputs.
     pub outputs: Vec<Spec>,
-    /// Its launches, in order: one on a CPU; on a GPU the nodes of the graph, of which an instruction may have none or several.
+    /// Its launches, in order: one on a CPU; on a GPU the nodes of the graph, of which an instruction may have none or several. Of
+    /// instructions that one kernel does, a segment or a group, the first has its node.
     pub nodes: Vec<Node>,
     /// Bytes and operations of the whole instruction.
     pub cost: Cost,

@@ -2,6 +2,7 @@
 
 use super::{Profile, Row, Timed, distance, per_ns};
 use crate::contract::Cost;
+use crate::kernel::cuda::segment::{GROUP, SEGMENT};
 use crate::values::Spec;
 use std::collections::HashMap;
 use std::fmt;
@@ -36,9 +37,17 @@ fn listed(specs: &[Spec]) -> String {
 }
 
 impl Row {
-    /// The op, and its kernel where that has another name.
+    /// The kernel that does it and others.
+    fn joined(&self) -> Option<&'static str> {
+        self.nodes.iter().map(|node| node.kernel).find(|kernel| [SEGMENT, GROUP].contains(kernel))
+    }
+
+    /// The op, and its kernel where that has another name, or that it is the first of a segment or a group.
     #[must_use]
     pub fn name(&self) -> String {
+        if let Some(joined) = self.joined() {
+            return format!("{joined} from {} on", self.op);
+        }
         if self.op == self.kernel { self.op.to_owned() } else { format!("{}/{}", self.op, self.kernel) }
     }
 
@@ -56,10 +65,10 @@ impl Profile {
         self.grouped(|row| (row.name(), row.shapes()))
     }
 
-    /// Rows of one op as one, the longest first.
+    /// Rows of one op as one, segments as one and groups as one, the longest first.
     #[must_use]
     pub fn by_op(&self) -> Vec<Group> {
-        self.grouped(|row| (row.op.to_owned(), String::new()))
+        self.grouped(|row| (row.joined().unwrap_or(row.op).to_owned(), String::new()))
     }
 
     fn grouped(&self, key: impl Fn(&Row) -> (String, String)) -> Vec<Group> {

@@ -1,11 +1,13 @@
 //! Products of 16-bit floats by blocks that hold the whole right factor: many rows times a small matrix, as the layers of small
 //! networks are. A row's result depends on nothing but that row and the right factor, so a part of the rows can be computed by itself.
 
-use super::cuda::{Added, Product, added, strides};
+use super::cuda::{Product, added, arguments};
 use super::{MatMul, sizes};
 use crate::contract::{Kernel, Op, attributes};
-use crate::kernel::cuda::{BLOCK, Call, FRAGMENTS, Failure, Geometry, KernelArgs, Module, Piece, Source};
-use crate::values::{DType, Operand, Rule, Spec};
+use crate::kernel::cuda::{
+    BLOCK, Call, FRAGMENTS, Failure, Geometry, KernelArgs, Module, Piece, Source, size,
+};
+use crate::values::{DType, Operand, Spec};
 
 static SOURCE: Source = Source {
     name: "matmul_block",
@@ -58,13 +60,9 @@ fn by_chunks(of: &Operand, length: usize, line_step: usize, step: usize) -> bool
 
 fn run(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
-    let (_, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
-    let Added { addend, bias } = added(call);
-    let given = addend.unwrap_or(&out);
-    let (_, addend_row, addend_column) = strides(given)?;
-    let (lhs_batch, lhs_row, lhs_column) = strides(&lhs)?;
-    let (rhs_batch, rhs_row, rhs_column) = strides(&rhs)?;
-    let (out_batch, out_row, out_column) = strides(&out)?;
+    let added = added(call);
+    let args = arguments([&lhs, &rhs], &out, &added)?;
+    let Product { m, n, k, lhs_row, lhs_column, rhs_row, rhs_column, out_row, out_column, .. } = args;
     let along = rhs_row == 1 && rhs_column != 1;
     let right_eight =
         if along { by_chunks(&rhs, k, rhs_column, rhs_row) } else { by_chunks(&rhs, n, rhs_row, rhs_column) };
@@ -83,40 +81,11 @@ fn run(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         flag("LEFT_EIGHT", by_chunks(&lhs, k, lhs_row, lhs_column)),
         flag("RIGHT_EIGHT", right_eight),
         flag("PAIRS", pairs),
-        flag("ADDED", addend.is_some()),
-        flag("BIASED", bias.is_some()),
+        flag("ADDED", added.addend.is_some()),
+        flag("BIASED", added.bias.is_some()),
     ];
     let module = Module::new(&SOURCE).of("T", lhs.dtype()).of("R", out.dtype());
     let module = constants.into_iter().fold(module, |m, (name, value)| m.constant(name, value));
-    let args = Product {
-        lhs: &lhs,
-        rhs: &rhs,
-        addend: given,
-        bias: bias.unwrap_or(&out),
-        out: &out,
-        m,
-        n,
-        k,
-        lhs_row,
-        lhs_column,
-        rhs_row,
-        rhs_column,
-        out_row,
-        out_column,
-        bias_step: bias.map_or(0, |b| b.layout().strides()[0]),
-        rank: 0,
-        batch: &[],
-        lhs_batch,
-        rhs_batch,
-        out_batch,
-        addend_row,
-        addend_column,
-        addend_batch: &[],
-    };
-    let shared = u32::try_from(bytes).map_err(|_| Rule::Attribute {
-        name: "shared memory",
-        value: bytes as f64,
-        expected: "below 2^32 bytes",
-    })?;
+    let shared = size(bytes)?;
     call.launch(&module, Geometry { shared, ..Geometry::blocks(m.div_ceil(ROWS), BLOCK)? }, &args)
 }

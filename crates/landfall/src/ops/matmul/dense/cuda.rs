@@ -206,18 +206,52 @@ fn thin(lhs: &Operand, (batch, m, n, k): (usize, usize, usize, usize)) -> Result
     Ok(fits && strides(lhs)?.2 == 1)
 }
 
+/// What a kernel of ours is given. What is not added, the module tells; its place is not followed.
+pub(super) fn arguments<'a>(
+    [lhs, rhs]: [&'a Operand; 2],
+    out: &'a Operand,
+    Added { addend, bias }: &Added<'a>,
+) -> Result<Product<'a>, Rule> {
+    let (_, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
+    let addend = addend.unwrap_or(out);
+    let (addend_batch, addend_row, addend_column) = strides(addend)?;
+    let (lhs_batch, lhs_row, lhs_column) = strides(lhs)?;
+    let (rhs_batch, rhs_row, rhs_column) = strides(rhs)?;
+    let (out_batch, out_row, out_column) = strides(out)?;
+    Ok(Product {
+        lhs,
+        rhs,
+        addend,
+        bias: bias.unwrap_or(out),
+        out,
+        m,
+        n,
+        k,
+        lhs_row,
+        lhs_column,
+        rhs_row,
+        rhs_column,
+        out_row,
+        out_column,
+        bias_step: bias.map_or(0, |b| b.layout().strides()[0]),
+        rank: lhs_batch.len() as u32,
+        batch: &out.layout().shape().dims()[..lhs_batch.len()],
+        lhs_batch,
+        rhs_batch,
+        out_batch,
+        addend_row,
+        addend_column,
+        addend_batch,
+    })
+}
+
 /// The product by a kernel of ours: of few inner elements, of few columns, or of operands with any strides.
 fn any(call: &mut Call<'_>) -> Result<(), Failure> {
     let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     let (batch, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
-    let Added { addend, bias } = added(call);
-    let bias_step = bias.map_or(0, |b| b.layout().strides()[0]);
-    // What is not there is not followed.
-    let added = addend.unwrap_or(&out);
-    let (addend_batch, addend_row, addend_column) = strides(added)?;
-    let (lhs_batch, lhs_row, lhs_column) = strides(&lhs)?;
-    let (rhs_batch, rhs_row, rhs_column) = strides(&rhs)?;
-    let (out_batch, out_row, out_column) = strides(&out)?;
+    let added = added(call);
+    let args = arguments([&lhs, &rhs], &out, &added)?;
+    let Product { out_batch, out_row, out_column, lhs_row, .. } = args;
     let (module, blocks) = if (1..=SMALL_K).contains(&k) {
         let steps = out_batch.iter().all(|s| s.is_multiple_of(FEW_COLUMNS));
         let rows = out_column == 1 && out_row.is_multiple_of(FEW_COLUMNS) && steps;
@@ -241,34 +275,8 @@ fn any(call: &mut Call<'_>) -> Result<(), Failure> {
         (Module::new(&SOURCE), m.div_ceil(TILE).saturating_mul(n.div_ceil(TILE)))
     };
     let module = (module.of("T", lhs.dtype()).of("A", lhs.dtype().accumulate()).of("R", out.dtype()))
-        .constant("ADDED", u64::from(addend.is_some()))
-        .constant("BIASED", u64::from(bias.is_some()));
+        .constant("ADDED", u64::from(added.addend.is_some()))
+        .constant("BIASED", u64::from(added.bias.is_some()));
     let blocks = batch.saturating_mul(blocks);
-    let dims = out.layout().shape().dims();
-    let args = Product {
-        lhs: &lhs,
-        rhs: &rhs,
-        addend: added,
-        bias: bias.unwrap_or(&out),
-        out: &out,
-        m,
-        n,
-        k,
-        lhs_row,
-        lhs_column,
-        rhs_row,
-        rhs_column,
-        out_row,
-        out_column,
-        bias_step,
-        rank: lhs_batch.len() as u32,
-        batch: &dims[..lhs_batch.len()],
-        lhs_batch,
-        rhs_batch,
-        out_batch,
-        addend_row,
-        addend_column,
-        addend_batch,
-    };
     call.launch(&module, Geometry::blocks(blocks, BLOCK)?, &args)
 }

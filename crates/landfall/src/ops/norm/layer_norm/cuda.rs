@@ -286,7 +286,17 @@ fn walk(call: &mut Call<'_>, gx: &Operand, sharing: &Sharing) -> Result<Module, 
 
 /// [`crate::ops::norm::layer_norm::LayerNormGrad`].
 pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
-    let (x, gx) = (*call.input(1)?, *call.output(0)?);
+    with_sums(call, Some(*call.output(0)?))
+}
+
+/// [`crate::ops::norm::layer_norm::LayerNormGradSums`].
+pub(super) fn backward_sums(call: &mut Call<'_>) -> Result<(), Failure> {
+    with_sums(call, None)
+}
+
+/// The sums over the rows, and the gradient of the rows if it has a place; else it goes to scratch memory where the same launch makes it.
+fn with_sums(call: &mut Call<'_>, rows: Option<Operand>) -> Result<(), Failure> {
+    let x = *call.input(1)?;
     let (count, length) = sizes(&x.spec().shape);
     if length == 0 {
         return Ok(());
@@ -295,14 +305,18 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let sharing = walked.unwrap_or_else(|| Sharing::sums(count, length));
     let mut module = bound(&GRADIENT, call, 0)?;
     if walked.is_some() {
+        let scratch = || call.scratch(align(sharing.workspace(length)), x.spec());
+        let gx = rows.map_or_else(scratch, Ok)?;
         module = walk(call, &gx, &sharing)?;
     } else if count > 0 {
-        gradient(call.inputs(), &gx, |args, group| {
-            call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, args)?;
+        gradient(call.inputs(), &rows.unwrap_or(x), |args, group| {
+            if rows.is_some() {
+                call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, args)?;
+            }
             sums(call, &module, args, &sharing)
         })?;
     }
-    finish(call, &module, &sharing, length, 1)
+    finish(call, &module, &sharing, length, usize::from(rows.is_some()))
 }
 
 /// [`crate::ops::norm::layer_norm::LayerNormGradRows`].
@@ -315,25 +329,6 @@ pub(super) fn backward_rows(call: &mut Call<'_>) -> Result<(), Failure> {
     gradient(call.inputs(), &gx, |args, group| {
         call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, args)
     })
-}
-
-/// [`crate::ops::norm::layer_norm::LayerNormGradSums`]: as [`backward`] adds them, with the gradient of the rows in scratch memory.
-pub(super) fn backward_sums(call: &mut Call<'_>) -> Result<(), Failure> {
-    let x = *call.input(1)?;
-    let (count, length) = sizes(&x.spec().shape);
-    if length == 0 {
-        return Ok(());
-    }
-    let walked = walked(count, length, x.dtype());
-    let sharing = walked.unwrap_or_else(|| Sharing::sums(count, length));
-    let mut module = bound(&GRADIENT, call, 0)?;
-    if walked.is_some() {
-        let gx = call.scratch(align(sharing.workspace(length)), x.spec())?;
-        module = walk(call, &gx, &sharing)?;
-    } else if count > 0 {
-        gradient(call.inputs(), &x, |args, _| sums(call, &module, args, &sharing))?;
-    }
-    finish(call, &module, &sharing, length, 0)
 }
 
 /// Bytes of scratch memory of the sums alone.
