@@ -164,6 +164,11 @@ impl Cuda {
         }))
     }
 
+    /// Whether the code of a module is loaded.
+    fn has(&self, module: &Module) -> bool {
+        locked(&self.issuing).modules.contains_key(module)
+    }
+
     /// The loaded code of a module, compiled at its first use.
     fn loaded(&self, module: &Module) -> Result<Arc<Loaded>, Error> {
         if let Some(found) = locked(&self.issuing).modules.get(module) {

@@ -5,10 +5,11 @@ use super::{Cuda, Eager, KernelLaunch, ProductLaunch, Sink, locked};
 use crate::device::steps::lower;
 use crate::device::{Device, LaunchList};
 use crate::error::Error;
-use crate::kernel::cuda::segment::SEGMENT;
+use crate::kernel::cuda::segment::{GROUP, SEGMENT};
 use crate::kernel::cuda::{CollectiveLaunch, Module, Seat, TENSOR_MAP_WORDS, Tile};
 use crate::values::Address;
 use rustc_hash::FxHashSet;
+use std::cmp::Reverse;
 use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -29,14 +30,20 @@ pub(super) fn preload(device: &Cuda, lists: &[&LaunchList]) -> Result<(), Error>
             needed.kernel(SEGMENT, joined.launch())?;
         }
     }
-    let missing: Vec<Module> = needed.missing.into_iter().collect();
+    load(device, needed.missing.into_iter().collect())
+}
+
+/// Loads these modules, those that are missing on all cores at once. The context must be current.
+pub(super) fn load(device: &Cuda, mut modules: Vec<Module>) -> Result<(), Error> {
+    // The longest first: none of them is then alone at the end.
+    modules.sort_by_cached_key(|module| Reverse(module.text().len()));
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     let work = || {
         let loaded = device.enter().and_then(|()| {
-            while let Some(module) = missing.get(next.fetch_add(1, Relaxed)) {
+            while let Some(module) = modules.get(next.fetch_add(1, Relaxed)) {
                 match device.loaded(module) {
-                    // What a segment's launches do alone is found out where they are captured.
-                    Err(Error::Compile { .. }) if module.source().name == SEGMENT => {}
+                    // What joined launches do alone is found out where they are captured.
+                    Err(Error::Compile { .. }) if [SEGMENT, GROUP].contains(&module.source().name) => {}
                     loaded => drop(loaded?),
                 }
             }
@@ -44,13 +51,13 @@ pub(super) fn preload(device: &Cuda, lists: &[&LaunchList]) -> Result<(), Error>
         });
         if let Err(error) = loaded {
             // The others stop after the module at hand.
-            next.store(missing.len(), Relaxed);
+            next.store(modules.len(), Relaxed);
             locked(&failed).get_or_insert(error);
         }
     };
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
-        for _ in 1..cores.min(missing.len()) {
+        for _ in 1..cores.min(modules.len()) {
             // Without this thread, the others take its share.
             _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
         }
@@ -67,7 +74,7 @@ struct Needed<'a> {
 
 impl Sink for Needed<'_> {
     fn kernel(&mut self, _: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
-        if !locked(&self.device.issuing).modules.contains_key(launch.module) {
+        if !self.device.has(launch.module) {
             self.missing.insert(launch.module.clone());
         }
         Ok(())

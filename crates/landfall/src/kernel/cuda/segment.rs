@@ -28,46 +28,46 @@ pub(crate) struct Member {
 /// Threads of a segment's block at most: sixteen warps, as in the source.
 const MOST_THREADS: u32 = 512;
 const WARP: u32 = 32;
-/// Addresses of a segment at most: `ADDRESSES` parameters of eight.
-pub(crate) const MOST_ADDRESSES: usize = 8 * ADDRESSES.len();
+/// Addresses at most: each parameter has eight.
+pub(crate) const MOST_ADDRESSES: usize = 8 * EIGHTS.len();
 
-const fn addresses(name: &'static str) -> Param {
+const fn eight(name: &'static str) -> Param {
     Param { name, kind: Kind::Dims }
 }
 
-static ADDRESSES: [Param; 32] = [
-    addresses("a0"),
-    addresses("a1"),
-    addresses("a2"),
-    addresses("a3"),
-    addresses("a4"),
-    addresses("a5"),
-    addresses("a6"),
-    addresses("a7"),
-    addresses("a8"),
-    addresses("a9"),
-    addresses("a10"),
-    addresses("a11"),
-    addresses("a12"),
-    addresses("a13"),
-    addresses("a14"),
-    addresses("a15"),
-    addresses("a16"),
-    addresses("a17"),
-    addresses("a18"),
-    addresses("a19"),
-    addresses("a20"),
-    addresses("a21"),
-    addresses("a22"),
-    addresses("a23"),
-    addresses("a24"),
-    addresses("a25"),
-    addresses("a26"),
-    addresses("a27"),
-    addresses("a28"),
-    addresses("a29"),
-    addresses("a30"),
-    addresses("a31"),
+static EIGHTS: [Param; 32] = [
+    eight("a0"),
+    eight("a1"),
+    eight("a2"),
+    eight("a3"),
+    eight("a4"),
+    eight("a5"),
+    eight("a6"),
+    eight("a7"),
+    eight("a8"),
+    eight("a9"),
+    eight("a10"),
+    eight("a11"),
+    eight("a12"),
+    eight("a13"),
+    eight("a14"),
+    eight("a15"),
+    eight("a16"),
+    eight("a17"),
+    eight("a18"),
+    eight("a19"),
+    eight("a20"),
+    eight("a21"),
+    eight("a22"),
+    eight("a23"),
+    eight("a24"),
+    eight("a25"),
+    eight("a26"),
+    eight("a27"),
+    eight("a28"),
+    eight("a29"),
+    eight("a30"),
+    eight("a31"),
 ];
 
 impl Member {
@@ -158,38 +158,32 @@ impl Joined {
     fn new(members: &[Member], mode: Mode, blocks: u32) -> Option<Self> {
         let threads = members.iter().map(|m| m.geometry.block[0]).max()?;
         let shared = members.iter().map(|m| m.geometry.shared).max()?;
-        let mut bases: Vec<u64> = Vec::new();
+        let mut addresses = Addresses(Vec::new());
         let mut text = Text::new(mode, threads);
         for member in members {
-            let mut arguments = Vec::new();
-            for (kind, words, steps) in member.arguments() {
+            let arguments = member.arguments().map(|(kind, own, steps)| {
                 let step = steps.first().copied().unwrap_or(0);
                 let start = match kind {
-                    Passed::Pointer => {
-                        let known = bases.iter().position(|&b| b == words[0]);
-                        let n = known.unwrap_or_else(|| {
-                            bases.push(words[0]);
-                            bases.len() - 1
-                        });
-                        format!("a{}.v[{}]", n / 8, n % 8)
-                    }
-                    Passed::Long if step != 0 => format!("{}ull", words[0]),
-                    Passed::Long | Passed::Word | Passed::Float | Passed::Double | Passed::Axes => continue,
+                    Passed::Pointer => addresses.place(own[0]),
+                    other => constant(other, own),
                 };
-                arguments.push(if step == 0 { start } else { format!("{start} + part * {step}ull") });
-            }
-            text.member(member, arguments);
+                let value = if step == 0 { start } else { format!("{start} + part * {step}ull") };
+                let given = mode == Mode::Group || kind == Passed::Pointer || step != 0;
+                Argument { kind, value, given }
+            });
+            text.member(member, &arguments.collect::<Vec<_>>());
         }
-        if bases.len() > MOST_ADDRESSES {
+        let Addresses(addresses) = addresses;
+        if addresses.len() > MOST_ADDRESSES {
             return None;
         }
         let mut values = Values::new();
-        for eight in bases.chunks(8) {
-            let mut words = [0; 8];
-            words[..eight.len()].copy_from_slice(eight);
-            values.push(&words).then_some(())?;
+        for some in addresses.chunks(8) {
+            let mut eight = [0; 8];
+            eight[..some.len()].copy_from_slice(some);
+            values.push(&eight).then_some(())?;
         }
-        let module = Module::new(source(mode.name(), text.finish(), threads, bases.len().div_ceil(8)));
+        let module = Module::new(source(mode.name(), text.finish(), threads, addresses.len().div_ceil(8)));
         let geometry = Geometry { grid: [blocks, 1, 1], block: [threads, 1, 1], shared };
         Some(Self { module, geometry, values })
     }
@@ -222,9 +216,23 @@ impl Mode {
     }
 }
 
+/// The addresses that a kernel's parameters are.
+struct Addresses(Vec<u64>);
+
+impl Addresses {
+    /// Where an address is.
+    fn place(&mut self, address: u64) -> String {
+        let n = self.0.iter().position(|&a| a == address).unwrap_or_else(|| {
+            self.0.push(address);
+            self.0.len() - 1
+        });
+        format!("a{}.v[{}]", n / 8, n % 8)
+    }
+}
+
 /// The source of a text. It is kept for as long as the process runs, as those of ops are: there are as many as there are different
 /// segments and groups.
-fn source(name: &'static str, text: String, threads: u32, addresses: usize) -> &'static Source {
+fn source(name: &'static str, text: String, threads: u32, eights: usize) -> &'static Source {
     static MADE: Mutex<Option<HashMap<String, &'static Source>>> = Mutex::new(None);
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let made = made.get_or_insert_default();
@@ -232,7 +240,7 @@ fn source(name: &'static str, text: String, threads: u32, addresses: usize) -> &
         return known;
     }
     let kept: &'static str = String::leak(text.clone());
-    let entries = Box::leak(Box::new([Entry { name, block: threads, params: &ADDRESSES[..addresses] }]));
+    let entries = Box::leak(Box::new([Entry { name, block: threads, params: &EIGHTS[..eights] }]));
     let pieces = Box::leak(Box::new([Piece::new(name, kept)]));
     let source: &'static Source = Box::leak(Box::new(Source { name, pieces, entries }));
     made.insert(text, source);
@@ -260,23 +268,28 @@ impl Text {
         Self { mode, threads, functions, namespaces, launches, body: String::new(), blocks: 0 }
     }
 
-    /// Adds a member that is called with these addresses and numbers.
-    fn member(&mut self, member: &Member, mut arguments: Vec<String>) {
+    /// Adds a member that is called with these arguments.
+    fn member(&mut self, member: &Member, arguments: &[Argument]) {
         let space = self.namespace(member);
-        let launch = self.launch(member, space);
-        let mut params: Vec<String> = (0..arguments.len()).map(|i| format!("u64 x{i}")).collect();
+        let body = self.launch(member, space, arguments);
+        let given = || arguments.iter().filter(|a| a.given).enumerate();
+        let mut params: Vec<String> = given().map(|(n, a)| format!("{} x{n}", type_of(a.kind))).collect();
+        let mut values: Vec<&str> = given().map(|(_, a)| a.value.as_str()).collect();
         let from = self.blocks;
         self.blocks += member.blocks();
+        let Geometry { grid: [x, y, z], .. } = member.geometry;
+        let place = [format!("blockIdx.x - {from}u"), format!("Index3{{{x}, {y}, {z}}}")];
         if self.mode == Mode::Group {
-            params.insert(0, "u32 block".to_owned());
-            arguments.insert(0, format!("blockIdx.x - {from}u"));
+            params.splice(0..0, ["u32 block".to_owned(), "Index3 grid".to_owned()]);
+            values.splice(0..0, place.iter().map(String::as_str));
         }
-        let (n, new) = number(&mut self.launches, launch);
-        if let Some(launch) = new {
-            let params = params.join(", ");
-            _ = writeln!(self.functions, "__device__ __noinline__ void launch{n}({params}) {{\n{launch}}}");
+        let params = params.join(", ");
+        // The types tell functions apart whose texts are alike.
+        let (n, new) = number(&mut self.launches, format!("({params}) {{\n{body}}}"));
+        if let Some(function) = new {
+            _ = writeln!(self.functions, "__device__ __noinline__ void launch{n}{function}");
         }
-        let call = format!("launch{n}({});", arguments.join(", "));
+        let call = format!("launch{n}({});", values.join(", "));
         _ = match self.mode {
             Mode::Segment if self.body.is_empty() => writeln!(self.body, "    {call}"),
             Mode::Segment => writeln!(self.body, "    __syncthreads();\n    {call}"),
@@ -295,12 +308,13 @@ impl Text {
         let index = |v: [u32; 3]| format!("{{{}, {}, {}}}", v[0], v[1], v[2]);
         let mut text = String::new();
         // Launches of one module that differ in their blocks alone share its functions, and their memory.
-        if own.contains("gridDim") {
-            _ = writeln!(
-                text,
-                "constexpr Index3 LAUNCH_GRID = {};\n#define gridDim LAUNCH_GRID",
-                index(grid)
-            );
+        match self.mode {
+            Mode::Segment if own.contains("gridDim") => {
+                let grid = index(grid);
+                _ = writeln!(text, "constexpr Index3 LAUNCH_GRID = {grid};\n#define gridDim LAUNCH_GRID");
+            }
+            Mode::Segment => {}
+            Mode::Group => text.push_str("#define gridDim grid_of[threadIdx.x / 32]\n"),
         }
         _ = writeln!(
             text,
@@ -339,21 +353,24 @@ impl Text {
     }
 
     /// The body of the function that does a member's launch: its blocks one after the other, or one of them.
-    fn launch(&self, member: &Member, space: usize) -> String {
+    fn launch(&self, member: &Member, space: usize, arguments: &[Argument]) -> String {
         let Geometry { grid: [x, y, z], block, .. } = member.geometry;
         let mut text = String::new();
-        let passed = passed(member, &mut text);
+        let mut given = 0..;
+        let passed: Vec<String> = (arguments.iter())
+            .map(|a| match (a.kind, given.by_ref().take(usize::from(a.given)).next()) {
+                (_, None) => a.value.clone(),
+                (Passed::Pointer, Some(n)) => format!("Address{{x{n}}}"),
+                (_, Some(n)) => format!("x{n}"),
+            })
+            .collect();
         let call = format!("n{space}::{}({});", member.entry().name, passed.join(", "));
         let some = block[0] < self.threads;
         if some {
             _ = writeln!(text, "    if (threadIdx.x >= {}u) return;", block[0]);
         }
         if self.mode == Mode::Group {
-            _ = writeln!(
-                text,
-                "    here(block % {x}u, block / {x}u % {y}u, block / {}u);\n    {call}",
-                x * y
-            );
+            _ = writeln!(text, "    here(block, grid);\n    {call}");
             return text;
         }
         if [x, y, z] == [1, 1, 1] {
@@ -390,27 +407,36 @@ fn name_of(definition: &str) -> Option<&str> {
     definition.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()
 }
 
-/// What a member's function is called with; constants that it needs go to `text`.
-fn passed(member: &Member, text: &mut String) -> Vec<String> {
-    let mut given = 0;
-    let mut next = || {
-        given += 1;
-        given - 1
-    };
-    let arguments = member.arguments().enumerate();
-    arguments
-        .map(|(n, (kind, words, steps))| match kind {
-            Passed::Pointer => format!("Address{{x{}}}", next()),
-            Passed::Long if steps[0] != 0 => format!("x{}", next()),
-            Passed::Word => format!("{}u", words[0]),
-            Passed::Long => format!("{}ull", words[0]),
-            Passed::Float => format!("__uint_as_float({:#x}u)", words[0]),
-            Passed::Double => format!("__longlong_as_double({:#x}ll)", words[0]),
-            Passed::Axes => {
-                let sizes: Vec<String> = words.iter().map(|w| format!("{w}ull")).collect();
-                _ = writeln!(text, "    const Dims d{n} = {{{{{}}}}};", sizes.join(", "));
-                format!("d{n}")
-            }
-        })
-        .collect()
+/// An argument of a member's function.
+struct Argument {
+    kind: Passed,
+    value: String,
+    /// Whether it is a parameter of the function that does the launch, or a constant in it. In a group all are, so that launches
+    /// of one module are one function, which is compiled once. (Not parameters of the kernel: a step of `seed` took 212 us, not 185.)
+    given: bool,
+}
+
+/// The type of a parameter.
+const fn type_of(kind: Passed) -> &'static str {
+    match kind {
+        Passed::Pointer | Passed::Long => "u64",
+        Passed::Word => "u32",
+        Passed::Float => "float",
+        Passed::Double => "double",
+        Passed::Axes => "Dims",
+    }
+}
+
+/// A constant of these words.
+fn constant(kind: Passed, words: &[u64]) -> String {
+    match kind {
+        Passed::Word => format!("{}u", words[0]),
+        Passed::Pointer | Passed::Long => format!("{}ull", words[0]),
+        Passed::Float => format!("__uint_as_float({:#x}u)", words[0]),
+        Passed::Double => format!("__longlong_as_double({:#x}ll)", words[0]),
+        Passed::Axes => {
+            let sizes: Vec<String> = words.iter().map(|w| format!("{w}ull")).collect();
+            format!("Dims{{{{{}}}}}", sizes.join(", "))
+        }
+    }
 }

@@ -4,6 +4,7 @@ mod block;
 mod cuda;
 mod cut;
 mod join;
+mod lines;
 
 use crate::contract::{
     Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, arity,

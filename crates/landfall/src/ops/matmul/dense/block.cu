@@ -1,38 +1,14 @@
 // Products of 16-bit floats whose whole right factor lies in a block's shared memory, beside ROWS rows of the left one. A warp
 // takes 16 rows of the result, 16 columns at a time. Sums run over the inner axis in order, in f32: a row's result does not depend
-// on the other rows. (With `fragments.cu`.)
-constexpr u32 K = u32(INNER), N = u32(COLUMNS), ROWS = 32, THREADS = 256;
+// on the other rows. (With `fragments.cu` and `lines.cu`.)
+constexpr u32 K = u32(INNER), N = u32(COLUMNS), ROWS = 32;
 constexpr u32 DEPTH = (K + 15) / 16 * 16, WIDTH = (N + 15) / 16 * 16;  // what is beyond K and N is zero
-// The right factor's lines are its columns where these are contiguous (ALONG), else its rows. Their pitch is an odd number of chunks,
-// so that the eight rows of a matrix lie in different banks.
-constexpr u32 LINES = ALONG ? WIDTH : DEPTH, LINE = ALONG ? DEPTH : WIDTH, PITCH = LINE + 8, LEFT_PITCH = DEPTH + 8;
+// The right factor's lines are its columns where these are contiguous (ALONG), else its rows.
+constexpr u32 LINES = ALONG ? WIDTH : DEPTH, LINE = ALONG ? DEPTH : WIDTH, PITCH = LINE + REST, LEFT_PITCH = DEPTH + REST;
 // Warps that share the same rows, and pieces of 16 columns of each.
 constexpr u32 WARPS = THREADS / 32 / (ROWS / 16), PIECES = WIDTH / 16, EACH = (PIECES + WARPS - 1) / WARPS;
 // Steps of the inner axis whose fragments are loaded before they are multiplied: as many as registers allow.
 constexpr u32 AHEAD = EACH > 2 ? 2 : 4;
-
-// Lines of `length` elements of which there are `count`, as COUNT lines of SIZE: by accesses of eight, or one by one.
-template <bool EIGHT, u32 COUNT, u32 SIZE>
-DEVICE void fetch(T* to, const T* from, u64 count, u32 length, u64 line_step, u64 step) {
-    constexpr u32 CHUNKS = SIZE / 8, ALL = COUNT * CHUNKS;
-#pragma unroll 4
-    for (u32 first = 0; first < ALL; first += THREADS) {
-        u32 i = first + threadIdx.x, l = i / CHUNKS, c = i % CHUNKS * 8;
-        if (first + THREADS > ALL && i >= ALL) break;
-        T* at = to + l * (SIZE + 8) + c;
-        if constexpr (EIGHT) {
-            bool inside = l < count && c < length;
-            copy_kept_ahead(at, from + (inside ? l * line_step + c : 0), inside);
-        } else {
-            Several<T, 8> chunk;
-#pragma unroll
-            for (u32 k = 0; k < 8; k++) {
-                chunk.v[k] = l < count && c + k < length ? from[l * line_step + (c + k) * step] : narrow<T>(0.0f);
-            }
-            chunk.store(at);
-        }
-    }
-}
 
 KERNEL(product) {
     extern __shared__ __align__(16) u8 dynamic[];

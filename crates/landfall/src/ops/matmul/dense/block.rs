@@ -2,25 +2,22 @@
 //! networks are. A row's result depends on nothing but that row and the right factor, so a part of the rows can be computed by itself.
 
 use super::cuda::{Product, added, arguments};
+use super::lines::{self, LINES, REST};
 use super::{MatMul, sizes};
 use crate::contract::{Kernel, Op, attributes};
 use crate::kernel::cuda::{
     BLOCK, Call, FRAGMENTS, Failure, Geometry, KernelArgs, Module, Piece, Source, size,
 };
-use crate::values::{DType, Operand, Spec};
+use crate::values::{DType, Spec};
 
 static SOURCE: Source = Source {
     name: "matmul_block",
-    pieces: &[FRAGMENTS, Piece::new("block", include_str!("block.cu"))],
+    pieces: &[FRAGMENTS, LINES, Piece::new("block", include_str!("block.cu"))],
     entries: &[Product::KERNEL],
 };
 
 /// Rows of a block: `ROWS` in the source.
 const ROWS: usize = 32;
-/// Elements that one access moves.
-const CHUNK: usize = 8;
-/// Elements that are added to a line, so that neighbouring lines lie in different banks.
-const REST: usize = 8;
 /// Bytes of shared memory at most: two blocks are on a multiprocessor of any GPU from Ampere on.
 const SHARED: usize = 72 << 10;
 
@@ -49,23 +46,17 @@ pub(super) const fn kernel(name: &'static str) -> Kernel {
     Kernel::cuda(name, run).accepting(|op, args| attributes::<MatMul>(op).is_ok() && fits(args))
 }
 
-/// Whether lines of `length` elements can be moved by chunks.
-fn by_chunks(of: &Operand, length: usize, line_step: usize, step: usize) -> bool {
-    let bytes = CHUNK * of.dtype().size();
-    step == 1
-        && length.is_multiple_of(CHUNK)
-        && line_step.is_multiple_of(CHUNK)
-        && of.address().is_multiple_of(bytes as u64)
-}
-
 fn run(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     let added = added(call);
     let args = arguments([&lhs, &rhs], &out, &added)?;
     let Product { m, n, k, lhs_row, lhs_column, rhs_row, rhs_column, out_row, out_column, .. } = args;
     let along = rhs_row == 1 && rhs_column != 1;
-    let right_eight =
-        if along { by_chunks(&rhs, k, rhs_column, rhs_row) } else { by_chunks(&rhs, n, rhs_row, rhs_column) };
+    let right_eight = if along {
+        lines::by_chunks(&rhs, k, rhs_column, rhs_row)
+    } else {
+        lines::by_chunks(&rhs, n, rhs_row, rhs_column)
+    };
     let pair = (2 * out.dtype().size()) as u64;
     let pairs = out_column == 1
         && out_row.is_multiple_of(2)
@@ -78,7 +69,7 @@ fn run(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         ("COLUMNS", n as u64),
         ("SHARED", bytes as u64),
         flag("ALONG", along),
-        flag("LEFT_EIGHT", by_chunks(&lhs, k, lhs_row, lhs_column)),
+        flag("LEFT_EIGHT", lines::by_chunks(&lhs, k, lhs_row, lhs_column)),
         flag("RIGHT_EIGHT", right_eight),
         flag("PAIRS", pairs),
         flag("ADDED", added.addend.is_some()),

@@ -71,8 +71,14 @@ const THIN_BLOCKS: usize = 1056;
 /// Scratch memory of the matrix library, at most and at least.
 const MOST: usize = 32 << 20;
 pub(super) const LEAST: usize = 1 << 20;
-/// Scratch memory for the parts of a product with a long inner axis, the matrix library's or [`cut`]'s.
-pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
+/// Scratch memory of a product that nobody has tuned.
+pub(super) fn workspace(op: &dyn Op, args: &[Spec]) -> usize {
+    let each = cut::each(args[0].dtype, sizes(args));
+    each.map_or_else(|| library_workspace(op, args), |each| cut::workspace(args[0].dtype, sizes(args), each))
+}
+
+/// Scratch memory for the parts of a product with a long inner axis that the matrix library makes.
+fn library_workspace(_: &dyn Op, args: &[Spec]) -> usize {
     let (batch, m, n, k) = sizes(args);
     if [batch, m, n, k].contains(&0) {
         return 0;
@@ -140,7 +146,7 @@ pub(super) const fn library<const I: usize>(name: &'static str) -> Kernel {
             let another = || I > 0 || cut::of_library(args[0].dtype, false, sizes(args)).is_some();
             works(args) && another() && !rounds_twice(op, args)
         })
-        .with_workspace(workspace)
+        .with_workspace(library_workspace)
 }
 
 /// The product in parts of `EACH` inner elements.
@@ -152,7 +158,7 @@ pub(super) const fn cut<const EACH: usize>(name: &'static str) -> Kernel {
     };
     Kernel::cuda(name, run)
         .accepting(|op, args| exact(op, args) && works(args) && cut::varies(args[0].dtype, sizes(args), EACH))
-        .with_workspace(workspace)
+        .with_workspace(|_, args| cut::workspace(args[0].dtype, sizes(args), EACH))
 }
 
 /// The product in parts of `EACH` inner elements, each by the matrix library.
@@ -164,9 +170,9 @@ pub(super) const fn parts<const EACH: usize>(name: &'static str) -> Kernel {
     };
     Kernel::cuda(name, run)
         .accepting(|op, args| {
-            works(args) && cut::library_varies(args[0].dtype, sizes(args), EACH, workspace(op, args))
+            works(args) && cut::library_varies(args[0].dtype, sizes(args), EACH, library_workspace(op, args))
         })
-        .with_workspace(workspace)
+        .with_workspace(library_workspace)
 }
 
 /// The product by our own kernel of any strides.

@@ -4,7 +4,10 @@
 
 use super::cuda::{LEAST, strides};
 use super::join::join;
-use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use super::lines::{self, LINES, REST};
+use crate::kernel::cuda::{
+    BLOCK, Call, FRAGMENTS, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel, size,
+};
 use crate::values::{DType, Operand, Precision, Rule, Spec};
 
 /// Elements of the result that a block can hold, and indices of an axis in a tile: at least and at most.
@@ -19,8 +22,14 @@ pub(super) const PARTS: usize = 128;
 const SMALL: usize = 1 << 15;
 const LONG: usize = 2048;
 const PART: usize = 128;
-/// Multiplications at most of our kernel: in larger products the library's are faster.
+/// Multiplications at most of our kernel: in larger products the library's are faster. Of 16 bits they are sooner; ours, of which
+/// many can be one launch, are for small ones.
 const WORK: usize = 1 << 31;
+const SMALL_WORK: usize = 1 << 28;
+/// Of tensor cores: inner elements of a part at least, and those in shared memory at once, at most; rows and columns of a tile.
+const MMA_PART: usize = 256;
+const MMA_ROWS: (usize, usize) = (16, 64);
+const MMA_COLUMNS: (usize, usize) = (32, 64);
 /// About what a block of the library takes of a result, a side, how many blocks keep a GPU busy, and inner elements at
 /// least of a part that the library makes: of less it finds a good way itself.
 const LIBRARY_TILE: usize = 128;
@@ -51,18 +60,31 @@ static SOURCE: Source = Source {
     entries: &[Part::KERNEL],
 };
 
-/// Whether the library is not better at products of this dtype with a result of `m` x `n` and a long inner axis. Of 16 bits it cuts the
-/// axis and uses tensor cores, but not where rows of the result or of a factor are no multiple of [`ALIGNED`]: there one block walks
-/// the whole axis (512 x 7 of 16,384 inner elements: 2,650 us on an H100).
-fn ours(dtype: DType, (m, n): (usize, usize)) -> bool {
+/// The same by tensor cores.
+static MMA_SOURCE: Source = Source {
+    name: "matmul_cut_mma",
+    pieces: &[FRAGMENTS, LINES, Piece::new("cut_mma", include_str!("cut_mma.cu"))],
+    entries: &[Part::KERNEL],
+};
+
+/// Whether tensor cores make the parts: of 16 bits, of which their sums are in f32.
+fn by_tensor_cores(dtype: DType) -> bool {
+    dtype.size() == 2
+}
+
+/// Multiplications at most of a product that our kernel makes by default. Of 16 bits the library cuts the axis and uses tensor cores too,
+/// but not where rows of the result or of a factor are no multiple of [`ALIGNED`]: there one block walks the whole axis (512 x 7 of
+/// 16,384 inner elements: 2,650 us on an H100).
+fn work(dtype: DType, (m, n): (usize, usize)) -> usize {
     let aligned = m.is_multiple_of(ALIGNED) && n.is_multiple_of(ALIGNED);
-    matches!(dtype, DType::F32 | DType::F64) || dtype.size() == 2 && !aligned
+    if by_tensor_cores(dtype) && aligned { SMALL_WORK } else { WORK }
 }
 
 /// Inner elements of a part, of a product that is to be cut by our kernel; by sizes alone.
 pub(super) fn each(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize)) -> Option<usize> {
-    let cuts = ours(dtype, (m, n)) && batch == 1 && m * n <= SMALL && k >= LONG && m * n <= WORK / k;
-    cuts.then(|| k.div_ceil(PARTS).max(PART).next_multiple_of(SLAB))
+    let cuts = batch == 1 && m * n <= SMALL && k >= LONG && m * n <= work(dtype, (m, n)) / k;
+    let (least, slab) = if by_tensor_cores(dtype) { (MMA_PART, MMA_PART) } else { (PART, SLAB) };
+    cuts.then(|| k.div_ceil(PARTS).max(least).next_multiple_of(slab))
 }
 
 /// Inner elements of a part, of a product that the library is to make in parts; by sizes alone. Products of 16 bits it cuts
@@ -85,12 +107,14 @@ pub(super) fn of_library(
     })
 }
 
+/// Bytes of parts of `each` inner elements.
+pub(super) fn workspace(dtype: DType, (_, m, n, k): (usize, usize, usize, usize), each: usize) -> usize {
+    [m, n, dtype.accumulate().size()].into_iter().fold(k.div_ceil(each), usize::saturating_mul)
+}
+
 /// Whether parts of `each` inner elements are another way to make a product for which there is room.
 pub(super) fn varies(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize), each: usize) -> bool {
-    let fits = ours(dtype, (m, n))
-        && batch == 1
-        && m.saturating_mul(n) <= SMALL
-        && (2..=PARTS).contains(&k.div_ceil(each));
+    let fits = batch == 1 && m.saturating_mul(n) <= SMALL && (2..=PARTS).contains(&k.div_ceil(each));
     fits && self::each(dtype, (batch, m, n, k)) != Some(each)
 }
 
@@ -120,19 +144,36 @@ pub(super) fn run(call: &mut Call<'_>, each: usize, (m, n, k): (usize, usize, us
     let (lhs, rhs) = (*call.input(0)?, *call.input(1)?);
     let (_, lhs_row, lhs_column) = strides(&lhs)?;
     let (_, rhs_row, rhs_column) = strides(&rhs)?;
-    let (rows, columns) = tile(m, n);
-    let module = Module::new(&SOURCE)
+    let parts = k.div_ceil(each);
+    let args =
+        Part { lhs: &lhs, rhs: &rhs, m, n, k, lhs_row, lhs_column, rhs_row, rhs_column, each, partial: 0 };
+    let (module, (rows, columns), shared) =
+        if by_tensor_cores(lhs.dtype()) { mma(&args) } else { (Module::new(&SOURCE), tile(m, n), 0) };
+    let module = module
         .of("T", lhs.dtype())
         .of("A", lhs.dtype().accumulate())
         .constant("ROWS", rows as u64)
         .constant("COLUMNS", columns as u64);
-    let parts = k.div_ceil(each);
-    let args =
-        Part { lhs: &lhs, rhs: &rhs, m, n, k, lhs_row, lhs_column, rhs_row, rhs_column, each, partial: 0 };
     let blocks = Geometry::blocks(m.div_ceil(rows) * n.div_ceil(columns), BLOCK)?;
-    let geometry = Geometry { grid: [blocks.grid[0], parts as u32, 1], ..blocks };
+    let geometry = Geometry { grid: [blocks.grid[0], parts as u32, 1], shared: size(shared)?, ..blocks };
     call.launch(&module, geometry, &args)?;
     join(call, parts, (m, n))
+}
+
+/// The kernel for tensor cores, its tile, and the bytes of shared memory of a block.
+fn mma(args: &Part<'_>) -> (Module, (usize, usize), usize) {
+    let &Part { lhs, rhs, m, n, lhs_row, lhs_column, rhs_row, rhs_column, each, .. } = args;
+    let side = |of: usize, (least, most)| of.next_power_of_two().clamp(least, most);
+    let (rows, columns) = (side(m, MMA_ROWS), side(n, MMA_COLUMNS));
+    let depth = each.min(MMA_PART);
+    let shared = depth * (rows + REST + columns + REST) * lhs.dtype().size();
+    let module = Module::new(&MMA_SOURCE)
+        .constant("DEPTH", depth as u64)
+        .constant("SHARED", shared as u64)
+        .constant("LEFT_EIGHT", u64::from(lines::by_chunks(lhs, m, lhs_column, lhs_row)))
+        .constant("RIGHT_EIGHT", u64::from(lines::by_chunks(rhs, n, rhs_row, rhs_column)))
+        .constant("PAIRS", u64::from(n.is_multiple_of(2)));
+    (module, (rows, columns), shared)
 }
 
 /// The product, in parts of `each` inner elements that the library makes and by adding them up; whether it takes operands
