@@ -1,4 +1,4 @@
-//! Chronos-2 from Python, for `landfall/chronos.py`.
+//! Chronos-2 and Chronos-Bolt from Python, for `landfall/chronos.py`.
 
 use crate::columns::bytes;
 use crate::engines;
@@ -48,7 +48,7 @@ struct Trained {
     adapter: Option<Adapter>,
 }
 
-/// A forecaster with the weights of a Chronos-2.
+/// A forecaster with the weights of a Chronos-2 or Chronos-Bolt.
 #[pyclass(name = "_Chronos", module = "landfall._landfall", frozen)]
 pub(crate) struct PyChronos {
     engine: Engine,

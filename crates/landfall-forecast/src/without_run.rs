@@ -109,7 +109,7 @@ enum Network {
 pub type Rows = Vec<Vec<f64>>;
 
 impl PanelForecaster {
-    /// The forecaster of these weights, a file of `landfall pretrain` or a folder of Chronos-2, or of those that the library carries; `threads`
+    /// The forecaster of these weights, a file of `landfall pretrain` or a folder of a Chronos-2 or Chronos-Bolt, or of those that the library carries; `threads`
     /// are those of the processor.
     ///
     /// # Errors
@@ -193,7 +193,7 @@ impl PanelForecaster {
     pub fn name(&self) -> &'static str {
         match &self.network {
             Network::ZeroShot(_) => "zero-shot",
-            Network::Chronos(_) => "chronos-2",
+            Network::Chronos(forecaster) => forecaster.name(),
         }
     }
 
