@@ -137,6 +137,34 @@ class Chronos:
         """
         self._model.save(os.path.abspath(folder))
 
+    def export_onnx(
+        self, path: str | os.PathLike[str], *, context: int | None = None, horizon: int | None = None
+    ) -> None:
+        """Writes the forecast of one pass as an ONNX model: of each series alone, without covariates.
+
+        Its input `context` (double) `[batch, context]` holds the last rows of series, the last one last and NaN where none is known; its output
+        `quantiles` (double) is `[batch, horizon, levels]`. What is forecast is what :meth:`forecast` does, in float32.
+
+        Args:
+            path: A file that does not exist.
+            context: Rows of the context; all that the model reads if left out. Shorter series begin with NaN, which costs time.
+            horizon: Rows to forecast; those of a pass, which are the most, if left out.
+
+        Raises:
+            InvalidValueError: For rows that the model does not read, or does not forecast in one pass.
+            FileError: For a file that exists, or cannot be written.
+
+        Example:
+            >>> model.export_onnx("chronos.onnx", context=512, horizon=24)  # doctest: +SKIP
+            >>> session = onnxruntime.InferenceSession("chronos.onnx")  # doctest: +SKIP
+            >>> session.run(None, {"context": sales[None, -512:]})[0].shape  # doctest: +SKIP
+            (1, 24, 21)
+        """
+        for name, rows in [("context", context), ("horizon", horizon)]:
+            if rows is not None:
+                keywords.whole(name, rows)
+        self._model.export_onnx(os.path.abspath(path), context, horizon)
+
     def fit(
         self,
         inputs: Sequence[Any] | np.ndarray[Any, Any],

@@ -2,6 +2,7 @@
 
 use landfall_forecast::ForecastError;
 use landfall_forecast::chronos::ChronosError;
+use landfall_forecast::export::ExportError;
 use landfall_forecast::run::{RunError, SettingsError};
 use landfall_forecast::zero_shot::ZeroShotError;
 use landfall_train::checkpoint::CheckpointError;
@@ -157,6 +158,17 @@ pub(crate) fn raised(py: Python<'_>, e: &Failure) -> PyErr {
     match facts() {
         Ok(()) => exception,
         Err(failed) => failed,
+    }
+}
+
+/// Why a model was not exported, as the exception of its kind.
+pub(crate) fn not_exported(py: Python<'_>, why: ExportError) -> PyErr {
+    match why {
+        ExportError::Chronos(why) => raised(py, &ForecastError::from(why).into()),
+        why @ (ExportError::Exists(_) | ExportError::Write { .. }) => {
+            exception(py, "FileError", &why.to_string())
+        }
+        why => exception(py, "InvalidValueError", &why.to_string()),
     }
 }
 
