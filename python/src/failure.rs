@@ -163,13 +163,11 @@ pub(crate) fn raised(py: Python<'_>, e: &Failure) -> PyErr {
 
 /// Why a model was not exported, as the exception of its kind.
 pub(crate) fn not_exported(py: Python<'_>, why: ExportError) -> PyErr {
-    match why {
-        ExportError::Chronos(why) => raised(py, &ForecastError::from(why).into()),
-        why @ (ExportError::Exists(_) | ExportError::Write { .. }) => {
-            exception(py, "FileError", &why.to_string())
-        }
-        why => exception(py, "InvalidValueError", &why.to_string()),
+    let file = matches!(why, ExportError::Exists(_) | ExportError::Write { .. });
+    if let ExportError::Chronos(why) = why {
+        return raised(py, &ForecastError::from(why).into());
     }
+    exception(py, if file { "FileError" } else { "InvalidValueError" }, &why.to_string())
 }
 
 /// A defect of this program.

@@ -1,5 +1,6 @@
 """Chronos-Bolt beside its authors' package: small random models that it saves, and the same inputs to both."""
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,15 @@ def saved(folder: Path, seed: int = 1, **sizes: Any) -> Any:
         "quantiles": sizes.pop("quantiles", LEVELS),
         "use_reg_token": sizes.pop("use_reg_token", True),
     }
-    given = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 0, **sizes}
+    given = {
+        "d_model": 32,
+        "d_kv": 8,
+        "d_ff": 64,
+        "num_layers": 2,
+        "num_heads": 4,
+        "decoder_start_token_id": 0,
+        **sizes,
+    }
     torch.manual_seed(seed)
     config = T5Config(
         **given,
@@ -140,6 +149,28 @@ def test_what_is_saved_is_read_by_the_authors(tmp_path: Path) -> None:
     assert apart_of_scale(ours.forecast([wave(90)], 16)[0], expected, wave(90)) < 1e-5
 
 
+def test_an_adapter_is_merged(tmp_path: Path) -> None:
+    """One as the PEFT library writes it, of a part of stacked weights and of a product that stands alone."""
+    from safetensors.torch import save_file
+
+    theirs, adapter, factors = saved(tmp_path), tmp_path / "adapter", {}
+    for layer in ("encoder.block.1.layer.0.SelfAttention.k", "decoder.block.0.layer.1.EncDecAttention.q"):
+        down, up = 0.2 * torch.randn(2, 32), 0.2 * torch.randn(32, 2)
+        names = [f"base_model.model.{layer}.lora_{factor}.weight" for factor in "AB"]
+        factors.update(zip(names, (down, up), strict=True))
+        with torch.no_grad():
+            theirs.model.get_submodule(layer).weight.add_(1.5 * up @ down)
+    adapter.mkdir()
+    save_file(factors, adapter / "adapter_model.safetensors")
+    targets = ["encoder.block.1.layer.0.SelfAttention.k", "block.0.layer.1.EncDecAttention.q"]
+    options = {"peft_type": "LORA", "r": 2, "lora_alpha": 3.0, "target_modules": targets}
+    (adapter / "adapter_config.json").write_text(json.dumps(options))
+    own = Chronos(tmp_path, adapter=adapter, device="cpu").forecast([wave(90)], 16)[0]
+    expected = theirs.predict([torch.tensor(wave(90), dtype=torch.float32)], prediction_length=16).numpy()
+    assert apart_of_scale(own, expected, wave(90)) < 1e-5
+    assert apart_of_scale(Chronos(tmp_path, device="cpu").forecast([wave(90)], 16)[0], expected, wave(90)) > 1e-3
+
+
 def test_what_a_bolt_has_not_is_told(tmp_path: Path) -> None:
     saved(tmp_path)
     model = Chronos(tmp_path, device="cpu")
@@ -149,7 +180,9 @@ def test_what_a_bolt_has_not_is_told(tmp_path: Path) -> None:
         {"target": wave(50), "past_covariates": covariate},
         {"target": wave(50), "past_covariates": covariate, "future_covariates": {"price": wave(4)}},
     ]:
-        with pytest.raises(landfall.InvalidValueError, match="has 2 series; a Chronos-Bolt forecasts each series for itself"):
+        with pytest.raises(
+            landfall.InvalidValueError, match="has 2 series; a Chronos-Bolt forecasts each series for itself"
+        ):
             model.forecast([entry], 4)
     with pytest.raises(landfall.InvalidValueError, match="a chronos-bolt is not trained further"):
         model.fit([wave(50)], 8)

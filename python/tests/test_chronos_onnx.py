@@ -19,7 +19,12 @@ CASES: dict[str, Any] = {
     "chronos-2": (test_chronos.saved, {}, 128, 32),
     "chronos-2, a part of a patch": (test_chronos.saved, {"use_arcsinh": False}, 61, 5),
     "chronos-bolt": (test_chronos_bolt.saved, {}, 128, 16),
-    "chronos-bolt, gated": (test_chronos_bolt.saved, {"feed_forward_proj": "gated-gelu", "use_reg_token": False}, 61, 5),
+    "chronos-bolt, gated": (
+        test_chronos_bolt.saved,
+        {"feed_forward_proj": "gated-gelu", "use_reg_token": False},
+        61,
+        5,
+    ),
 }
 
 

@@ -101,8 +101,8 @@ pub struct PanelForecaster {
 /// What forecasts.
 #[derive(Debug)]
 enum Network {
-    ZeroShot(zero_shot::Forecaster),
-    Chronos(chronos::Forecaster),
+    ZeroShot(Box<zero_shot::Forecaster>),
+    Chronos(Box<chronos::Forecaster>),
 }
 
 /// What is forecast of a column: of each row the quantiles at the forecaster's levels.
@@ -123,12 +123,14 @@ impl PanelForecaster {
         if let Some(folder) = weights.filter(|path| path.is_dir()) {
             let weights = chronos::Weights::read(folder)?;
             let placed = on_device(device, threads, |engine| Ok(engine.clone()))?;
-            let network = Network::Chronos(chronos::Forecaster::new(&placed.made, &weights)?);
+            let forecaster = chronos::Forecaster::new(&placed.made, &weights)?;
+            let network = Network::Chronos(Box::new(forecaster));
             return Ok(Self { network, device: placed.note() });
         }
         let weights = weights.map_or_else(Weights::shipped, Weights::read)?;
         let placed = on_device(device, threads, |engine| Ok(engine.clone()))?;
-        let network = Network::ZeroShot(zero_shot::Forecaster::new(&placed.made, &weights)?);
+        let forecaster = zero_shot::Forecaster::new(&placed.made, &weights)?;
+        let network = Network::ZeroShot(Box::new(forecaster));
         Ok(Self { network, device: placed.note() })
     }
 

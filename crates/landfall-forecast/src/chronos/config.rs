@@ -92,11 +92,11 @@ pub(super) fn read(path: &Path) -> Result<(Network, String), ChronosError> {
     let network = match options.architectures.as_deref() {
         Some([one]) if one == CHRONOS_2 => {
             let config = options.chronos2().map_err(refused)?;
-            Network::Chronos2(Box::new(Chronos2::new(config).map_err(unread)?))
+            Network::Chronos2(Chronos2::new(config).map_err(unread)?)
         }
         Some([one]) if one == BOLT => {
             let config = options.bolt().map_err(refused)?;
-            Network::Bolt(Box::new(ChronosBolt::new(config).map_err(unread)?))
+            Network::Bolt(ChronosBolt::new(config).map_err(unread)?)
         }
         other => {
             let value = other.map_or(ABSENT.to_owned(), |names| format!("{names:?}"));

@@ -122,7 +122,7 @@ impl FineTuning {
         let Network::Chronos2(network) = &weights.network else {
             return Err(ChronosError::NotTrained { network: weights.network.name() });
         };
-        let mut network = Chronos2::clone(network);
+        let mut network = network.clone();
         options.check(network.config())?;
         if let Some(adapter) = &options.adapter {
             network.parameters_mut().adapt(adapter)?;

@@ -8,9 +8,9 @@ use crate::nn::Parameters;
 #[derive(Debug, Clone)]
 pub enum Network {
     /// Of `Chronos2Model`.
-    Chronos2(Box<Chronos2>),
+    Chronos2(Chronos2),
     /// Of `ChronosBoltModelForForecasting`.
-    Bolt(Box<ChronosBolt>),
+    Bolt(ChronosBolt),
 }
 
 impl Network {
