@@ -73,6 +73,7 @@ CASES: dict[str, Any] = {
     "missing rows": ([gaps(wave(100), 3, slice(20, 29), -1)], 12, {}),
     "a missing patch": ([gaps(wave(96), slice(40, 64))], 12, {}),
     "missing at both ends": ([gaps(wave(96), slice(0, 30), slice(88, 96))], 12, {}),
+    "nothing known in the context": ([gaps(wave(200), slice(72, 200))], 12, {}),
     "a constant": ([np.full(50, 7.0), wave(50)], 12, {}),
     "units": ([wave(90, 2, 1e4), wave(90, 2, 1e-3) - 2e-3], 12, {}),
     "many series": ([wave(60, i) for i in range(300)], 4, {}),

@@ -109,8 +109,8 @@ enum Network {
 pub type Rows = Vec<Vec<f64>>;
 
 impl PanelForecaster {
-    /// The forecaster of these weights, a file of `landfall pretrain` or a folder of a Chronos-2 or Chronos-Bolt, or of those that the library carries; `threads`
-    /// are those of the processor.
+    /// The forecaster of these weights, a file of `landfall pretrain` or a folder of a Chronos-2 or Chronos-Bolt, or of those that the
+    /// library carries; `threads` are those of the processor.
     ///
     /// # Errors
     /// Weights that are not there, damaged or of something else; a device that is not there.

@@ -110,7 +110,8 @@ impl FineTuning {
     /// targets, past and known covariates; the future of known ones is not read. Groups that are shorter than a window are left out.
     ///
     /// # Errors
-    /// Weights of a Chronos-Bolt; options or groups that do not fit; a folder with another training, or one that is damaged; not enough memory; a device fault.
+    /// Weights of a Chronos-Bolt; options or groups that do not fit; a folder with another training, or one that is damaged; not enough
+    /// memory; a device fault.
     pub fn new(
         engine: &Engine,
         weights: &Weights,

@@ -196,8 +196,8 @@ impl Forecaster {
     /// Forecasts each target of each group: `horizon` rows, each the quantiles at [`Forecaster::levels`], in the target's units.
     ///
     /// # Errors
-    /// [`ChronosError::Horizon`]; a group without a target, and with a Chronos-Bolt one of several series; series or futures whose rows do not fit; infinite values; a target
-    /// without a value; a device fault.
+    /// [`ChronosError::Horizon`]; a group without a target, and with a Chronos-Bolt one of several series; series or futures whose rows do
+    /// not fit; infinite values; a target without a value; a device fault.
     #[allow(clippy::type_complexity, reason = "groups, targets, rows, levels")]
     pub fn forecast(
         &mut self,

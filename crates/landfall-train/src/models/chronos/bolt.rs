@@ -70,7 +70,7 @@ impl ChronosBolt {
     ///     start: 0,
     ///     eps: 1e-6,
     /// };
-    /// assert_eq!(ChronosBolt::new(tiny)?.parameters().count(), 8_652_608);
+    /// assert_eq!(ChronosBolt::new(tiny)?.parameters().count(), 8_652_672);
     /// # Ok::<(), String>(())
     /// ```
     ///
