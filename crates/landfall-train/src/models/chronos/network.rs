@@ -5,6 +5,17 @@ use super::chronos2::Chronos2;
 use crate::nn::Parameters;
 
 /// A network of a folder of weights.
+///
+/// ```
+/// # use landfall_train::models::chronos::{Activation, ChronosBolt, ChronosBoltConfig, Network};
+/// # let sizes = ChronosBoltConfig { patch: 4, context: 32, horizon: 6, levels: vec![0.1, 0.5, 0.9], width: 8, features: 4, heads: 2,
+/// #     hidden: 16, layers: 1, decoder_layers: 1, buckets: 8, distance: 16, activation: Activation::Relu, gated: false, register: true,
+/// #     start: 0, eps: 1e-6 };
+/// let network = Network::Bolt(ChronosBolt::new(sizes)?);
+/// assert_eq!((network.name(), network.levels()), ("chronos-bolt", &[0.1, 0.5, 0.9][..]));
+/// assert_eq!((network.pass(), network.ahead(4)), (6, 6)); // a pass forecasts 6 rows, however many are asked for
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Debug, Clone)]
 pub enum Network {
     /// Of `Chronos2Model`.
