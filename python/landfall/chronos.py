@@ -1,4 +1,4 @@
-"""Chronos-2, from the folders that its authors' package writes: forecasts and training without Python's PyTorch."""
+"""Chronos-2 and Chronos-Bolt, from the folders that their authors' package writes: forecasts and training without Python's PyTorch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ class LowRank:
 
 
 class Chronos:
-    """The weights of a Chronos-2, read from the folder with `config.json` and `model.safetensors`.
+    """The weights of a Chronos-2 or Chronos-Bolt, read from the folder with `config.json` and `model.safetensors`, which says which of both it is.
+
+    A Chronos-Bolt forecasts each series for itself: an input with several targets or covariates is refused, and so is :meth:`fit`.
 
     Args:
         folder: What the authors' `save_pretrained` wrote, or `huggingface_hub` downloaded.
@@ -108,7 +110,7 @@ class Chronos:
             inputs: One entry for each group of series that see each other: rows `[rows]` of one series, or `[targets, rows]`; or a mapping with
                 "target", "past_covariates" (rows of each by name) and "future_covariates" (the rows after them, by names that the
                 past has, too), as the authors' `predict` takes them. NaN is a missing value. Texts are categories.
-            horizon: Rows to forecast. Beyond the rows of a pass nine paths go on, from the quantiles 0.1 to 0.9.
+            horizon: Rows to forecast. Beyond the rows of a pass paths go on from quantiles: those at 0.1 to 0.9, of a Chronos-Bolt all.
             encode_categories: How categories become numbers: "target", means of the target of the group, where it has one target; or "ordinal",
                 the place of each in the sorted categories of all groups. With several targets it is always "ordinal".
 
@@ -117,7 +119,7 @@ class Chronos:
 
         Raises:
             ArgumentError: For inputs of another form.
-            InvalidValueError: For rows that do not fit each other.
+            InvalidValueError: For rows that do not fit each other; for several series in an input to a Chronos-Bolt.
         """
         import numpy as np
 
@@ -134,6 +136,34 @@ class Chronos:
             FileError: For a folder that cannot be written.
         """
         self._model.save(os.path.abspath(folder))
+
+    def export_onnx(
+        self, path: str | os.PathLike[str], *, context: int | None = None, horizon: int | None = None
+    ) -> None:
+        """Writes the forecast of one pass as an ONNX model: of each series alone, without covariates.
+
+        Its input `context` (double) `[batch, context]` holds the last rows of series, the last one last and NaN where none is known; its output
+        `quantiles` (double) is `[batch, horizon, levels]`. What is forecast is what :meth:`forecast` does, in float32.
+
+        Args:
+            path: A file that does not exist.
+            context: Rows of the context; all that the model reads if left out. Shorter series begin with NaN, which costs time.
+            horizon: Rows to forecast; those of a pass, which are the most, if left out.
+
+        Raises:
+            InvalidValueError: For rows that the model does not read, or does not forecast in one pass.
+            FileError: For a file that exists, or cannot be written.
+
+        Example:
+            >>> model.export_onnx("chronos.onnx", context=512, horizon=24)  # doctest: +SKIP
+            >>> session = onnxruntime.InferenceSession("chronos.onnx")  # doctest: +SKIP
+            >>> session.run(None, {"context": sales[None, -512:]})[0].shape  # doctest: +SKIP
+            (1, 24, 21)
+        """
+        for name, rows in [("context", context), ("horizon", horizon)]:
+            if rows is not None:
+                keywords.whole(name, rows)
+        self._model.export_onnx(os.path.abspath(path), context, horizon)
 
     def fit(
         self,
@@ -185,7 +215,7 @@ class Chronos:
 
         Raises:
             ArgumentError: For inputs of another form.
-            InvalidValueError: For rows, or numbers, that do not fit each other.
+            InvalidValueError: For rows, or numbers, that do not fit each other; for a Chronos-Bolt, which is not trained further.
             NonFiniteError: For a step whose loss or gradient is not finite.
             FileError: For a folder with another training, or one that cannot be written.
 

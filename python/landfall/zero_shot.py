@@ -42,7 +42,7 @@ class ZeroShot(Forecaster):
     """Forecasts series by the pretrained model that the package carries: :meth:`fit` trains nothing and only keeps the frame.
 
     It is what `Forecaster("zero-shot")` makes. `pretrained` is a file of weights that `landfall pretrain` wrote, or a folder
-    of a Chronos-2 (:mod:`landfall.chronos`), in place of those of the package; it is read again for each forecast, and a pickle holds its path. Of the settings `horizon`, `device`, `threads`, `quantiles`,
+    of a Chronos-2 or Chronos-Bolt (:mod:`landfall.chronos`), in place of those of the package; it is read again for each forecast, and a pickle holds its path. Of the settings `horizon`, `device`, `threads`, `quantiles`,
     `interval`, `fill` and `fill_gaps` are taken. It reads no covariates.
 
     Raises:

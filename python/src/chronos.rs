@@ -1,14 +1,15 @@
-//! Chronos-2 from Python, for `landfall/chronos.py`.
+//! Chronos-2 and Chronos-Bolt from Python, for `landfall/chronos.py`.
 
 use crate::columns::bytes;
 use crate::engines;
-use crate::failure::{internal, raised};
+use crate::failure::{internal, not_exported, raised};
 use landfall::{DType, Engine};
 use landfall_forecast::ForecastError;
 use landfall_forecast::chronos::{
     Adapter, Categories, ChronosError, FineTuning, FineTuningOptions, Forecaster, Group, Known, Point,
     Sampler, Weights, ordinal, target_means,
 };
+use landfall_forecast::export::{self, ExportError};
 use landfall_forecast::run::{Device, SettingsError, on_device};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -48,7 +49,7 @@ struct Trained {
     adapter: Option<Adapter>,
 }
 
-/// A forecaster with the weights of a Chronos-2.
+/// A forecaster with the weights of a Chronos-2 or Chronos-Bolt.
 #[pyclass(name = "_Chronos", module = "landfall._landfall", frozen)]
 pub(crate) struct PyChronos {
     engine: Engine,
@@ -122,6 +123,23 @@ impl PyChronos {
     /// Writes the folder of the authors' form.
     fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
         py.detach(|| self.source.weights()?.write(&folder)).map_err(|why| failed(py, why))
+    }
+
+    /// Writes a pass as an ONNX model.
+    fn export_onnx(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        context: Option<usize>,
+        horizon: Option<usize>,
+    ) -> PyResult<()> {
+        let write = || -> Result<(), ExportError> {
+            let weights = self.source.weights()?;
+            let rows = context.unwrap_or(weights.network.context());
+            let horizon = horizon.unwrap_or(weights.network.pass());
+            export::chronos_onnx(&weights, rows, horizon, &path).map(drop)
+        };
+        py.detach(write).map_err(|why| not_exported(py, why))
     }
 
     /// Trains these weights by options in JSON and gives a forecaster with what comes of it. `told` is called with every point of the curve,

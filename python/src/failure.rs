@@ -2,6 +2,7 @@
 
 use landfall_forecast::ForecastError;
 use landfall_forecast::chronos::ChronosError;
+use landfall_forecast::export::ExportError;
 use landfall_forecast::run::{RunError, SettingsError};
 use landfall_forecast::zero_shot::ZeroShotError;
 use landfall_train::checkpoint::CheckpointError;
@@ -158,6 +159,15 @@ pub(crate) fn raised(py: Python<'_>, e: &Failure) -> PyErr {
         Ok(()) => exception,
         Err(failed) => failed,
     }
+}
+
+/// Why a model was not exported, as the exception of its kind.
+pub(crate) fn not_exported(py: Python<'_>, why: ExportError) -> PyErr {
+    let file = matches!(why, ExportError::Exists(_) | ExportError::Write { .. });
+    if let ExportError::Chronos(why) = why {
+        return raised(py, &ForecastError::from(why).into());
+    }
+    exception(py, if file { "FileError" } else { "InvalidValueError" }, &why.to_string())
 }
 
 /// A defect of this program.

@@ -228,7 +228,7 @@ pub(crate) struct Forecast {
     pub(crate) run: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) given: Given<OfReading>,
-    /// Weights of landfall pretrain, or a folder with those of a Chronos-2, for a forecast without a run [default: those of the program].
+    /// Weights of landfall pretrain, or a folder with those of a Chronos-2 or Chronos-Bolt, for a forecast without a run [default: those of the program].
     #[arg(long, value_name = "WEIGHTS")]
     pub(crate) pretrained: Option<PathBuf>,
     /// Forecast from a past row, the last one that is known: a date, or a row number (from 0) of data without dates

@@ -98,7 +98,7 @@ pub enum ForecastError {
     /// The pretrained forecaster.
     #[error(transparent)]
     ZeroShot(#[from] ZeroShotError),
-    /// A Chronos-2.
+    /// A Chronos-2 or Chronos-Bolt.
     #[error(transparent)]
     Chronos(#[from] ChronosError),
     /// At an origin of a backtest.

@@ -12,7 +12,7 @@
 //!  choice      candidates, folds and what they tell
 //!  pretrained  weights of other projects
 //!  ensemble    the pretrained forecaster and statistical models of each series
-//!  chronos     forecasts by the weights of Chronos-2, and their training on series of one's own
+//!  chronos     forecasts by the weights of Chronos-2 and Chronos-Bolt, and training on series of one's own
 //!  zero_shot   a forecaster of unknown series, and its pretraining
 //! ```
 //!

@@ -101,16 +101,16 @@ pub struct PanelForecaster {
 /// What forecasts.
 #[derive(Debug)]
 enum Network {
-    ZeroShot(zero_shot::Forecaster),
-    Chronos(chronos::Forecaster),
+    ZeroShot(Box<zero_shot::Forecaster>),
+    Chronos(Box<chronos::Forecaster>),
 }
 
 /// What is forecast of a column: of each row the quantiles at the forecaster's levels.
 pub type Rows = Vec<Vec<f64>>;
 
 impl PanelForecaster {
-    /// The forecaster of these weights, a file of `landfall pretrain` or a folder of Chronos-2, or of those that the library carries; `threads`
-    /// are those of the processor.
+    /// The forecaster of these weights, a file of `landfall pretrain` or a folder of a Chronos-2 or Chronos-Bolt, or of those that the
+    /// library carries; `threads` are those of the processor.
     ///
     /// # Errors
     /// Weights that are not there, damaged or of something else; a device that is not there.
@@ -123,12 +123,14 @@ impl PanelForecaster {
         if let Some(folder) = weights.filter(|path| path.is_dir()) {
             let weights = chronos::Weights::read(folder)?;
             let placed = on_device(device, threads, |engine| Ok(engine.clone()))?;
-            let network = Network::Chronos(chronos::Forecaster::new(&placed.made, &weights)?);
+            let forecaster = chronos::Forecaster::new(&placed.made, &weights)?;
+            let network = Network::Chronos(Box::new(forecaster));
             return Ok(Self { network, device: placed.note() });
         }
         let weights = weights.map_or_else(Weights::shipped, Weights::read)?;
         let placed = on_device(device, threads, |engine| Ok(engine.clone()))?;
-        let network = Network::ZeroShot(zero_shot::Forecaster::new(&placed.made, &weights)?);
+        let forecaster = zero_shot::Forecaster::new(&placed.made, &weights)?;
+        let network = Network::ZeroShot(Box::new(forecaster));
         Ok(Self { network, device: placed.note() })
     }
 
@@ -193,7 +195,7 @@ impl PanelForecaster {
     pub fn name(&self) -> &'static str {
         match &self.network {
             Network::ZeroShot(_) => "zero-shot",
-            Network::Chronos(_) => "chronos-2",
+            Network::Chronos(forecaster) => forecaster.name(),
         }
     }
 

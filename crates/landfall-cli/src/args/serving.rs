@@ -42,7 +42,7 @@ pub(crate) struct Access {
 pub(crate) struct Serve {
     /// Run directory. Without one the pretrained forecaster continues any series, by as many rows as a request asks for.
     pub(crate) run: Option<PathBuf>,
-    /// Weights of landfall pretrain, or a folder with those of a Chronos-2, to serve without a run [default: those of the program].
+    /// Weights of landfall pretrain, or a folder with those of a Chronos-2 or Chronos-Bolt, to serve without a run [default: those of the program].
     #[arg(long, value_name = "WEIGHTS")]
     pub(crate) pretrained: Option<PathBuf>,
     /// Address to listen on; 0.0.0.0 for all of the machine.

@@ -4,7 +4,7 @@ use crate::checkpoint::CheckpointError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why the weights of Chronos-2 are not read, or give no forecast.
+/// Why the weights of a Chronos-2 or Chronos-Bolt are not read, or give no forecast.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
@@ -25,6 +25,11 @@ pub enum ChronosError {
     Horizon { horizon: usize, most: usize },
     #[error("group {group}, counted from 0, has no series to forecast; give at least one target")]
     NoTarget { group: usize },
+    #[error(
+        "group {group}, counted from 0, has {members} series; a Chronos-Bolt forecasts each series for itself: give one target, and no \
+         covariates"
+    )]
+    Alone { group: usize, members: usize },
     #[error("group {group}, counted from 0: {what} has {rows} rows; {expected}")]
     Rows { group: usize, what: String, rows: usize, expected: String },
     #[error(
@@ -33,6 +38,8 @@ pub enum ChronosError {
     Infinite { group: usize, what: String, row: usize, value: f64 },
     #[error("group {group}, counted from 0: {what} has no value; leave it out")]
     Empty { group: usize, what: String },
+    #[error("a {network} is not trained further; give the weights of a chronos-2")]
+    NotTrained { network: &'static str },
     #[error("there is no group to train on; give at least one")]
     NoGroups,
     #[error(

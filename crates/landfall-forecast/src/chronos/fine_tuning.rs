@@ -8,7 +8,7 @@ use super::options::FineTuningOptions;
 use super::windows::{ARRAYS, Form, Sampler, last};
 use crate::checkpoint::{File, Tensor};
 use crate::files;
-use crate::models::chronos::{Chronos2, Seen, quantile_loss};
+use crate::models::chronos::{Chronos2, Network, Seen, quantile_loss};
 use crate::nn::{Context, Parameter};
 use crate::train::{self, Arrays, Batch, Pool, Predictor, Trainer};
 use crate::zero_shot::Verdict;
@@ -110,7 +110,8 @@ impl FineTuning {
     /// targets, past and known covariates; the future of known ones is not read. Groups that are shorter than a window are left out.
     ///
     /// # Errors
-    /// Options or groups that do not fit; a folder with another training, or one that is damaged; not enough memory; a device fault.
+    /// Weights of a Chronos-Bolt; options or groups that do not fit; a folder with another training, or one that is damaged; not enough
+    /// memory; a device fault.
     pub fn new(
         engine: &Engine,
         weights: &Weights,
@@ -119,7 +120,10 @@ impl FineTuning {
         validation: &[Group],
         folder: Option<&Path>,
     ) -> Result<Self, ChronosError> {
-        let mut network = weights.network.clone();
+        let Network::Chronos2(network) = &weights.network else {
+            return Err(ChronosError::NotTrained { network: weights.network.name() });
+        };
+        let mut network = network.clone();
         options.check(network.config())?;
         if let Some(adapter) = &options.adapter {
             network.parameters_mut().adapt(adapter)?;

@@ -4,7 +4,7 @@ use super::config;
 use super::error::ChronosError;
 use crate::checkpoint::{File, Tensor};
 use crate::files;
-use crate::models::chronos::Chronos2;
+use crate::models::chronos::Network;
 use crate::nn::Parameter;
 use landfall::{DType, HostTensor, Shape, Spec, State};
 use safetensors::SafeTensors;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
 
-/// The weights of a Chronos-2 and what its folder says of it.
+/// The weights of a Chronos-2 or Chronos-Bolt and what their folder says of them.
 #[derive(Debug, Clone)]
 pub struct Weights {
     /// The network that they are of.
-    pub network: Chronos2,
+    pub network: Network,
     /// The text of `config.json`.
     config: String,
     path: PathBuf,
@@ -37,11 +37,9 @@ impl Weights {
     /// What cannot be read; an option that is not supported, by its name and value; a tensor that is missing, unknown, of another shape
     /// or not finite.
     pub fn read(folder: &Path) -> Result<Self, ChronosError> {
-        let (sizes, config) = config::read(&folder.join(CONFIG))?;
+        let (network, config) = config::read(&folder.join(CONFIG))?;
         let path = folder.join(WEIGHTS);
         let bytes = files::read(&path).map_err(|why| ChronosError::Read { path: path.clone(), why })?;
-        let wrong = |why: String| ChronosError::Config { path: folder.join(CONFIG), why };
-        let network = Chronos2::new(sizes).map_err(wrong)?;
         let weights = Self { network, config, path, bytes: Arc::new(bytes) };
         weights.check()?;
         Ok(weights)
@@ -73,6 +71,7 @@ impl Weights {
                 }
             }
         }
+        known.extend(self.network.unread());
         let unknown = tensors.names().into_iter().find(|name| !known.contains(name));
         match unknown {
             Some(name) => Err(self.refused(format!("tensor {name} belongs to no parameter of the model"))),

@@ -2,8 +2,8 @@
 
 use super::error::ChronosError;
 use super::folder::Weights;
-use super::mixture;
-use crate::models::chronos::{Chronos2, Seen};
+use super::mixture::Mixture;
+use crate::models::chronos::{Network, Seen};
 use crate::nn::{Context, Mode};
 use crate::zero_shot::Unit;
 use landfall::{DType, Engine, Graph, Program, State};
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 const AT_ONCE: usize = 256;
 /// Passes of a forecast at most.
 const MOST_PASSES: usize = 64;
-/// Levels whose quantiles go on as paths beyond the first pass, where the weights have them.
+/// Levels whose quantiles go on as paths beyond the first pass of a Chronos-2.
 const PATHS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
 /// Series that are forecast together: each sees the others.
@@ -119,7 +119,8 @@ fn finite(group: usize, what: &str, values: &[f64]) -> Result<(), ChronosError> 
 struct Sizes {
     rows: usize,
     members: usize,
-    patches: usize,
+    /// Rows that are forecast.
+    ahead: usize,
     /// Whether a future is known.
     future: bool,
     /// Whether no token has to be hidden.
@@ -127,7 +128,7 @@ struct Sizes {
     groups: usize,
 }
 
-/// A group as it is continued: once, and beyond the first pass once for each of [`PATHS`].
+/// A group as it is continued: once, and beyond the first pass once for each level of the paths.
 struct Path {
     /// The last rows of each series.
     contexts: Vec<Vec<f64>>,
@@ -135,15 +136,15 @@ struct Path {
     ahead: Vec<Vec<f64>>,
 }
 
-/// Forecasts groups of series with the weights of a Chronos-2, on the processor or a GPU.
+/// Forecasts groups of series with the weights of a Chronos-2, or series with those of a Chronos-Bolt, on the processor or a GPU.
 ///
 /// A context's values are centred and scaled in f64 before the network's own scale, so that results do not depend on units. What is
-/// forecast beyond the rows of a pass goes as the authors have it: the quantiles 0.1 to 0.9 of a pass each become context of a path of their
-/// own, and the quantiles of the next pass are those of all paths together.
+/// forecast beyond the rows of a pass goes as the authors have it: quantiles of a pass each become context of a path of their own, those at
+/// 0.1 to 0.9 of a Chronos-2 and all of a Chronos-Bolt, and the quantiles of the next pass are those of all paths together.
 #[derive(Debug)]
 pub struct Forecaster {
     engine: Engine,
-    network: Chronos2,
+    network: Network,
     state: State,
     programs: HashMap<Sizes, Program>,
 }
@@ -168,29 +169,35 @@ impl Forecaster {
         Ok(Self { engine: engine.clone(), network, state, programs: HashMap::new() })
     }
 
+    /// Which model it is, in a word.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.network.name()
+    }
+
     /// Levels of the quantiles, ascending.
     #[must_use]
     pub fn levels(&self) -> &[f64] {
-        &self.network.config().levels
+        self.network.levels()
     }
 
     /// Rows of a series that are read at most: its last ones.
     #[must_use]
     pub fn context(&self) -> usize {
-        self.network.config().context
+        self.network.context()
     }
 
     /// Rows that are forecast at most.
     #[must_use]
     pub fn most_rows(&self) -> usize {
-        self.network.config().pass() * MOST_PASSES
+        self.network.pass() * MOST_PASSES
     }
 
     /// Forecasts each target of each group: `horizon` rows, each the quantiles at [`Forecaster::levels`], in the target's units.
     ///
     /// # Errors
-    /// [`ChronosError::Horizon`]; a group without a target; series or futures whose rows do not fit; infinite values; a target
-    /// without a value; a device fault.
+    /// [`ChronosError::Horizon`]; a group without a target, and with a Chronos-Bolt one of several series; series or futures whose rows do
+    /// not fit; infinite values; a target without a value; a device fault.
     #[allow(clippy::type_complexity, reason = "groups, targets, rows, levels")]
     pub fn forecast(
         &mut self,
@@ -201,7 +208,12 @@ impl Forecaster {
         if horizon == 0 || horizon > most {
             return Err(ChronosError::Horizon { horizon, most });
         }
-        groups.iter().enumerate().try_for_each(|(i, group)| group.check(i, horizon))?;
+        for (i, group) in groups.iter().enumerate() {
+            group.check(i, horizon)?;
+            if let (Network::Bolt(_), members @ 2..) = (&self.network, group.members()) {
+                return Err(ChronosError::Alone { group: i, members });
+            }
+        }
         let context = self.context();
         let begun = |group: &Group| {
             let contexts = group.contexts().map(|c| c[c.len().saturating_sub(context)..].to_vec()).collect();
@@ -210,20 +222,23 @@ impl Forecaster {
         let mut paths: Vec<Vec<Path>> = groups.iter().map(begun).collect();
         let blank = |group: &Group| vec![Vec::with_capacity(horizon); group.targets.len()];
         let mut done: Vec<Vec<Vec<Vec<f64>>>> = groups.iter().map(blank).collect();
-        let (levels, c) = (self.levels().to_vec(), self.network.config().clone());
+        let levels = self.levels().to_vec();
+        let (of_paths, mixture) = match &self.network {
+            Network::Chronos2(_) => (PATHS.to_vec(), Mixture::shares(&PATHS, &levels)),
+            Network::Bolt(_) => (levels.clone(), Mixture::Alike),
+        };
         let mut at = 0;
         while at < horizon {
-            let patches = (horizon - at).div_ceil(c.patch).min(c.patches);
-            self.pass(groups, &mut paths, (at, patches))?;
-            let rows = patches * c.patch;
+            let rows = self.network.ahead(horizon - at);
+            self.pass(groups, &mut paths, (at, rows))?;
             for ((group, paths), done) in groups.iter().zip(&mut paths).zip(&mut done) {
-                let joined = joined(paths, &levels);
+                let joined = joined(paths, &mixture, &levels);
                 for (target, rows) in done.iter_mut().zip(&joined) {
                     let left = horizon - target.len();
                     target.extend(rows.chunks(levels.len()).take(left).map(<[f64]>::to_vec));
                 }
                 if at + rows < horizon {
-                    continued(group, paths, &joined, &levels, at, context);
+                    continued(group, paths, (&joined, &levels), &of_paths, at, context);
                 }
             }
             at += rows;
@@ -236,15 +251,15 @@ impl Forecaster {
         &mut self,
         groups: &[Group],
         paths: &mut [Vec<Path>],
-        (at, patches): (usize, usize),
+        (at, ahead): (usize, usize),
     ) -> Result<(), ChronosError> {
-        let patch = self.network.config().patch;
+        let patch = self.network.patch();
         let mut alike: BTreeMap<Sizes, Vec<(&Group, &mut Path)>> = BTreeMap::new();
         for (group, paths) in groups.iter().zip(paths) {
             for path in paths {
                 let (rows, whole) = frame(&path.contexts, patch);
                 let future = !group.known.is_empty();
-                let sizes = Sizes { rows, members: group.members(), patches, future, whole, groups: 0 };
+                let sizes = Sizes { rows, members: group.members(), ahead, future, whole, groups: 0 };
                 alike.entry(sizes).or_default().push((group, path));
             }
         }
@@ -263,13 +278,12 @@ impl Forecaster {
         part: &mut [(&Group, &mut Path)],
         at: usize,
     ) -> Result<(), ChronosError> {
-        let c = self.network.config();
-        let (levels, ahead) = (c.levels.len(), sizes.patches * c.patch);
-        let (rows, members) = (sizes.rows, sizes.members);
+        let levels = self.levels().len();
+        let Sizes { rows, members, ahead, .. } = sizes;
         let blank = |rows: usize| vec![0.0f32; sizes.groups * members * rows];
         let (mut x, mut known, mut future, mut told) = (blank(rows), blank(rows), blank(ahead), blank(ahead));
-        // A group that only fills a program up is of zeros; without a mask they count as known.
-        known.fill(f32::from(u8::from(sizes.whole)));
+        // A group that only fills a program up is of zeros that count as known.
+        known.fill(1.0);
         let mut units = Vec::with_capacity(part.len() * members);
         for (i, (group, path)) in part.iter().enumerate() {
             let first = members - group.known.len();
@@ -316,13 +330,17 @@ impl Forecaster {
     fn compiled(&self, sizes: Sizes) -> Result<Program, ChronosError> {
         let g = Graph::new(self.state.spec());
         let cx = Context::new(&g, self.network.parameters(), Mode::Evaluate);
-        let (batch, ahead) = (sizes.groups * sizes.members, sizes.patches * self.network.config().patch);
-        let input = |name: &str, rows: usize| g.input(name, DType::F32, [batch, rows]);
+        let Sizes { members, ahead, whole, .. } = sizes;
+        let input = |name: &str, rows: usize| g.input(name, DType::F32, [sizes.groups * members, rows]);
         let (context, known) = (input("x", sizes.rows), input("known", sizes.rows));
-        let future = sizes.future.then(|| [input("future", ahead), input("told", ahead)]);
-        let Sizes { patches, members, whole, .. } = sizes;
-        let seen = Seen { context, known, future, patches, members, whole };
-        let quantiles = self.network.forward(&cx, &seen)?;
+        let quantiles = match &self.network {
+            Network::Chronos2(network) => {
+                let future = sizes.future.then(|| [input("future", ahead), input("told", ahead)]);
+                let patches = ahead / network.config().patch;
+                network.forward(&cx, &Seen { context, known, future, patches, members, whole })?
+            }
+            Network::Bolt(network) => network.forward(&cx, [context, known], whole)?,
+        };
         g.output("forecast", quantiles.scale.original(&g, quantiles.quantiles)?);
         Ok(Program::compile(&self.engine, &self.state, "chronos", &g)?)
     }
@@ -351,45 +369,40 @@ fn frame(contexts: &[Vec<f64>], patch: usize) -> (usize, bool) {
 }
 
 /// The quantiles of all paths together: of each series its rows.
-fn joined(paths: &[Path], levels: &[f64]) -> Vec<Vec<f64>> {
-    let [path] = paths else {
-        let of_paths = mixture::masses(&PATHS);
-        let of_levels = mixture::masses(levels);
-        let series = paths.first().map_or(0, |path| path.ahead.len());
-        let mut samples = Vec::with_capacity(paths.len() * levels.len());
-        let of = |series: usize| {
-            let rows = paths[0].ahead[series].len();
-            let mut all = Vec::with_capacity(rows);
-            for row in (0..rows).step_by(levels.len()) {
-                samples.clear();
-                for (path, weight) in paths.iter().zip(&of_paths) {
-                    let own = &path.ahead[series][row..row + levels.len()];
-                    samples.extend(own.iter().zip(&of_levels).map(|(value, own)| (*value, weight * own)));
-                }
-                mixture::quantiles(levels, &mut samples, &mut all);
-            }
-            all
-        };
-        return (0..series).map(of).collect();
+fn joined(paths: &[Path], mixture: &Mixture, levels: &[f64]) -> Vec<Vec<f64>> {
+    if let [path] = paths {
+        return path.ahead.clone();
+    }
+    let series = paths.first().map_or(0, |path| path.ahead.len());
+    let mut samples = Vec::with_capacity(paths.len() * levels.len());
+    let of = |series: usize| {
+        let rows = paths[0].ahead[series].len();
+        let mut all = Vec::with_capacity(rows);
+        for row in (0..rows).step_by(levels.len()) {
+            let own = paths.iter().map(|path| &path.ahead[series][row..row + levels.len()]);
+            mixture.joined(own, levels, &mut samples, &mut all);
+        }
+        all
     };
-    path.ahead.clone()
+    (0..series).map(of).collect()
 }
 
 /// Appends what was forecast to the contexts of all paths, each path at its own level; of covariates what is known.
 fn continued(
     group: &Group,
     paths: &mut Vec<Path>,
-    joined: &[Vec<f64>],
-    levels: &[f64],
+    (joined, levels): (&[Vec<f64>], &[f64]),
+    of_paths: &[f64],
     at: usize,
     context: usize,
 ) {
+    // A single level is a single path.
     if let [path] = paths.as_slice() {
         let copy = || Path { contexts: path.contexts.clone(), ahead: Vec::new() };
-        *paths = PATHS.iter().map(|_| copy()).collect();
+        *paths = of_paths.iter().map(|_| copy()).collect();
     }
     let first = group.members() - group.known.len();
-    for (path, level) in paths.iter_mut().zip(PATHS) {
+    for (path, &level) in paths.iter_mut().zip(of_paths) {
         for (member, (context_rows, rows)) in path.contexts.iter_mut().zip(joined).enumerate() {
             let future = member.checked_sub(first).and_then(|i| group.known.get(i));
             for (row, quantiles) in rows.chunks(levels.len()).enumerate() {

@@ -1,4 +1,5 @@
-//! Forecasts by the weights of Chronos-2, from the folders that its authors' package writes, and their training on series of one's own.
+//! Forecasts by the weights of Chronos-2 and Chronos-Bolt, from the folders that their authors' package writes, and the training of a Chronos-2
+//! on series of one's own.
 //!
 //! ```no_run
 //! use landfall::Engine;

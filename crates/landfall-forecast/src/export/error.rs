@@ -1,5 +1,6 @@
 //! Why a run is not exported.
 
+use crate::chronos::ChronosError;
 use crate::run::{RunError, Text};
 use crate::zero_shot::ZeroShotError;
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ pub enum ExportError {
     Run(#[from] RunError),
     #[error(transparent)]
     Engine(#[from] landfall::Error),
+    #[error(transparent)]
+    Chronos(#[from] ChronosError),
     #[error(transparent)]
     ZeroShot(#[from] ZeroShotError),
 }

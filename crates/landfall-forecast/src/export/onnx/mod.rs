@@ -11,9 +11,11 @@ use self::level::{BATCHES, Level, Pair};
 use self::lower::Lowering;
 use self::proto::{Model, OperatorSet, Property};
 use self::writer::{Writer, value_info};
+use super::chronos::Chronos;
 use super::error::ExportError;
 use super::forecaster::{Built, Forecasting, Port};
 use super::pretrained::Pretrained;
+use crate::chronos;
 use crate::files::create;
 use crate::models::Predicts;
 use crate::nn::Family;
@@ -87,7 +89,7 @@ pub fn onnx(
         &Written {
             graph: &|batch| forecasting.graph(batch),
             entries: forecasting.entries(),
-            value: &|entry| forecasting.value(entry),
+            value: &|entry| Ok(forecasting.value(entry)?),
             properties: properties(&forecasting),
         },
         path,
@@ -111,8 +113,45 @@ pub fn pretrained_onnx(weights: &zero_shot::Weights, path: &Path) -> Result<Onnx
         &Written {
             graph: &|batch| pretrained.graph(batch),
             entries: pretrained.entries(),
-            value: &|entry| pretrained.value(entry),
+            value: &|entry| Ok(pretrained.value(entry)?),
             properties: pretrained.properties(),
+        },
+        path,
+    )
+}
+
+/// Writes a pass of a Chronos-2 or Chronos-Bolt as one ONNX model to a new file: of each series alone, which may be of any number.
+///
+/// Input `context` (double) `[batch, rows]` holds the last rows of a series in original units, the last one last; rows before the first
+/// known one, and those whose value is missing, hold NaN. Output `quantiles` (double) `[batch, horizon, levels]` is in original units, as
+/// [`Forecaster::forecast`](chronos::Forecaster::forecast) has it.
+///
+/// ```no_run
+/// use landfall_forecast::{chronos::Weights, export};
+/// let weights = Weights::read("chronos-2".as_ref())?;
+/// let written = export::chronos_onnx(&weights, 512, 64, "chronos-2.onnx".as_ref())?;
+/// assert_eq!(written.inputs, ["context double[batch, 512]"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`onnx`]; rows that the model does not read, or does not forecast in one pass.
+pub fn chronos_onnx(
+    weights: &chronos::Weights,
+    rows: usize,
+    horizon: usize,
+    path: &Path,
+) -> Result<OnnxSummary, ExportError> {
+    if path.exists() {
+        return Err(ExportError::Exists(path.to_owned()));
+    }
+    let pass = Chronos::new(weights, rows, horizon)?;
+    write(
+        &Written {
+            graph: &|batch| pass.graph(batch),
+            entries: pass.entries(),
+            value: &|entry| pass.value(entry),
+            properties: pass.properties(),
         },
         path,
     )
@@ -124,7 +163,7 @@ struct Written<'a> {
     graph: &'a dyn Fn(usize) -> Result<Built, Error>,
     /// The names of the entries of its state, and the value of each.
     entries: Vec<String>,
-    value: &'a dyn Fn(&str) -> Result<HostTensor, Error>,
+    value: &'a dyn Fn(&str) -> Result<HostTensor, ExportError>,
     /// What a user has to know of it.
     properties: Vec<(String, String)>,
 }
@@ -153,8 +192,7 @@ fn model(forecasting: &Written<'_>) -> Result<(Model, OnnxSummary), ExportError>
     }
     let leaves = inputs.iter().map(|(name, _, pair)| (pair[0], (*name).to_owned()));
     let mut level = Level::new(graphs, leaves, &forecasting.entries)?;
-    let weights = |entry: &str| Ok((forecasting.value)(entry)?);
-    let mut lowering = Lowering { w, weights: &weights };
+    let mut lowering = Lowering { w, weights: forecasting.value };
     for (name, _, pair) in &outputs {
         let value = lowering.value(&mut level, *pair)?;
         lowering.w.node_into("Identity", &[&value], Vec::new(), vec![(*name).to_owned()]);
