@@ -1,12 +1,13 @@
 """Steps a second and memory of a Chronos-2 that is trained further, by `Chronos.fit` and by its authors' model in PyTorch, on one GPU.
 
-    python bench/torch/chronos2_fit.py > records.csv      (needs torch, chronos-forecasting and landfall-ml)
+    python bench/torch/chronos2_fit.py [DTYPES ROWS] > records.csv      (needs torch, chronos-forecasting and landfall-ml)
 
 A model of Chronos-2's size with random weights, batches of 256 series, 64 rows ahead; all weights are trained. Theirs as their `fit` sets
 the Trainer: AdamW in one kernel, TF32 products in float32, and automatic casts in bfloat16, with the same rows of every batch on the
 device beforehand; ours draws and moves a batch for each step. Memory is what the driver says is taken on the device.
 """
 
+import sys
 import tempfile
 import time
 
@@ -72,12 +73,12 @@ def theirs(model, values, rows, dtype):
     return STEPS / (times[1] - times[0]), memory, value
 
 
-def main():
+def main(dtypes="bfloat16,float32", lengths="512,2048"):
     print("dtype,rows,what,of,value,beside", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         model = saved(folder, LARGE, "cpu")
-        for dtype in ("bfloat16", "float32"):
-            for rows in (512, 2048):
+        for dtype in dtypes.split(","):
+            for rows in map(int, lengths.split(",")):
                 values = waves(2 * BATCH, rows + HORIZON)
                 mine, beside = ours(folder, values, rows, dtype), theirs(model, values, rows, dtype)
                 for what, of, a, b in zip(("steps a second", "GB", "loss"), (1, 1e9, 1), mine, beside, strict=True):
@@ -85,4 +86,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

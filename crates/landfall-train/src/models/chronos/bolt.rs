@@ -1,14 +1,11 @@
 //! Chronos-Bolt.
 
 use super::chronos2::Ahead;
-use super::parts::{Attention, CrossAttention, FeedForward, ResidualBlock, Sight, Sizes, there};
+use super::parts::{Attention, CrossAttention, FeedForward, ResidualBlock, Sight, Sizes, hiding, there};
 use super::scale::scale;
 use super::sizes::ChronosBoltConfig;
 use crate::nn::{Context, Embedding, Init, Parameters, RmsNorm};
 use landfall::{DType, Error, Graph, Rule, Value};
-
-/// What is added to the score of a token of which nothing is known: its weight is 0 in every dtype.
-const HIDDEN: f64 = -3e4;
 
 /// A layer of the encoder.
 #[derive(Debug, Clone, Copy)]
@@ -190,8 +187,7 @@ impl ChronosBolt {
         let (mut bias, mut keys) = (self.bias(cx, tokens)?, Sight::All);
         if !whole {
             let there = g.reshape(there(g, known, c.patch, tokens)?, [batch, 1, 1, tokens])?;
-            let hidden = g.select(there, g.scalar(bias, 0.0)?, g.scalar(bias, HIDDEN)?)?;
-            (bias, keys) = (g.add(bias, hidden)?, Sight::Keys(there));
+            (bias, keys) = (g.add(bias, hiding(g, there, bias)?)?, Sight::Keys(there));
         }
         for (i, layer) in self.encoder.iter().enumerate() {
             x = g.scope(&format!("encoder.{i}"), || {

@@ -250,7 +250,7 @@ impl Short {
 }
 
 /// The module of [`Way::Long`], and the blocks for all lines.
-fn long(part: Part, s: &Sizes, dtype: DType) -> Result<(Module, Geometry), Rule> {
+fn long(part: Part, s: &Sizes, dtype: DType, prev: bool) -> Result<(Module, Geometry), Rule> {
     let chunks = if s.e <= 8 { 1 } else { s.e.div_ceil(16) * 2 };
     let tile = if chunks > 8 { 32 } else { 64 };
     let (source, own, sums) = match part {
@@ -260,6 +260,7 @@ fn long(part: Part, s: &Sizes, dtype: DType) -> Result<(Module, Geometry), Rule>
     let shared = 2 * (4 * tile + own * LONG_LINES) * (chunks | 1) * 8 + sums;
     let module = Module::new(source).of("T", dtype).of("A", dtype.accumulate());
     let module = module.constant("FEATURES", s.e as u64).constant("SHARED", shared as u64);
+    let module = module.constant("PREV", u64::from(prev));
     let blocks = Geometry::blocks(s.batch * s.heads * s.n.div_ceil(LONG_LINES), LONG_THREADS)?;
     Ok((module, Geometry { shared: shared as u32, ..blocks }))
 }
@@ -289,7 +290,8 @@ fn shared(part: Part, s: &Sizes, dtype: DType) -> usize {
 pub(in crate::ops) enum Way {
     /// 16-bit floats on tensor cores, whole heads of up to 128 tokens in shared memory.
     Short,
-    /// 16-bit floats on tensor cores, sixteen rows a warp, the others by tiles: without scores in memory.
+    /// 16-bit floats on tensor cores, sixteen rows a warp, the others by tiles: with previous scores, but without scores of its own in
+    /// memory.
     Long,
     /// A block for several whole heads, a row a thread.
     Few,
@@ -302,7 +304,7 @@ pub(in crate::ops) enum Way {
 }
 
 impl Way {
-    /// Whether it can hold such heads.
+    /// Whether it can hold such heads. `scores` says whether scores (or, of the gradient, their cotangent) take part.
     fn takes(self, s: &Sizes, dtype: DType, scores: bool) -> bool {
         let size = dtype.accumulate().size();
         match self {
@@ -340,8 +342,8 @@ impl Way {
     pub(in crate::ops) fn varies(self, op: &dyn Op, args: &[Spec]) -> bool {
         let (s, dtype) = (Sizes::of(&args[0].shape), args[0].dtype);
         let scores = match attributes::<AttentionGrad>(op) {
-            Ok(op) => op.previous || op.score_cotangent,
-            Err(_) => attributes::<Attention>(op).is_ok_and(|op| op.previous || op.emit_scores),
+            Ok(op) => op.score_cotangent,
+            Err(_) => attributes::<Attention>(op).is_ok_and(|op| op.emit_scores),
         };
         self != Self::own(&s, dtype, scores) && self.takes(&s, dtype, scores)
     }
@@ -362,7 +364,7 @@ impl Way {
             Self::Few => [&FEW_FORWARD, &FEW_GRADIENT],
             Self::Head => [&HEAD_FORWARD, &HEAD_GRADIENT],
             Self::Block => [&BLOCK_FORWARD, &BLOCK_GRADIENT],
-            Self::Long => return long(part, s, dtype).map(Some),
+            Self::Long => return long(part, s, dtype, scores[0]).map(Some),
             Self::Rows => return Ok(None),
         };
         let module = Module::new(sources[part as usize]).of("T", dtype).of("A", dtype.accumulate());
@@ -431,7 +433,7 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) ->
         e: size(s.e)?,
         scale: op.scale,
     };
-    let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype(), op.previous || op.emit_scores));
+    let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype(), op.emit_scores));
     if let Some((module, geometry)) =
         way.heads(Part::Forward, &s, q.dtype(), [op.previous, op.emit_scores])?
     {
@@ -446,7 +448,7 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) ->
 
 /// Bytes of what the gradient keeps of each query, in the op's own way: blocks that hold whole heads keep it to themselves.
 pub(in crate::ops) fn own_grad_workspace(op: &dyn Op, args: &[Spec]) -> usize {
-    let scores = attributes::<AttentionGrad>(op).is_ok_and(|op| op.previous || op.score_cotangent);
+    let scores = attributes::<AttentionGrad>(op).is_ok_and(|op| op.score_cotangent);
     match Way::own(&Sizes::of(&args[0].shape), args[0].dtype, scores) {
         Way::Short | Way::Few | Way::Head | Way::Block => 0,
         Way::Long | Way::Rows => grad_workspace(op, args),
@@ -482,7 +484,7 @@ pub(in crate::ops) fn attention_grad(
     let (gq, gk, gv, g_prev) = (&gq, &gk, &gv, &g_prev);
     let (has_prev, has_scores, scale) = (op.previous, op.score_cotangent, op.scale);
     let (heads, n, e) = (size(s.heads)?, size(s.n)?, size(s.e)?);
-    let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype(), has_prev || has_scores));
+    let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype(), has_scores));
     let whole = way.heads(Part::Gradient, &s, q.dtype(), [has_prev, has_scores])?;
     if let (Some((module, geometry)), true) = (&whole, way != Way::Long) {
         let args = Gradient {

@@ -23,6 +23,10 @@ DEVICE Part part_of(u32 heads, u32 n) {
     u64 index = blockIdx.x / parts;
     return {index / heads, index % heads, blockIdx.x % parts * OWN};
 }
+// The previous score of a query and a key, in the unit of scores that are powers of 2.
+DEVICE float previous(const View<const T>& prev, const T* from, u32 query, u32 key, u32 n) {
+    return float(widen(from[min(query, n - 1) * prev.stride.v[2] + min(key, n - 1) * prev.stride.v[3]])) * LOG2_E;
+}
 DEVICE Warp warp() {
     u32 lane = threadIdx.x % 32;
     return {0, threadIdx.x / 32, lane / 4, lane % 4 * 2};

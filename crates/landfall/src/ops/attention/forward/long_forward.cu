@@ -34,8 +34,10 @@ KERNEL(attention) {
 #pragma unroll
             for (u32 v = 0; v < 8; v++) {
                 float& x = score[s][v / 4][v % 4];
+                u32 key = first + s * 16 + v / 4 * 8 + w.column + v % 2;
                 x *= scale_2;
-                if (first + TILE > n && first + s * 16 + v / 4 * 8 + w.column + v % 2 >= n) x = -infinity();
+                if (PREV) x += previous(prev, at.scores(prev), at.first + w.strip * 16 + w.row + v / 2 % 2 * 8, key, n);
+                if (first + TILE > n && key >= n) x = -infinity();
                 // NaN is found below: its weight is NaN.
                 higher[v / 2 % 2] = fmaxf(higher[v / 2 % 2], x);
             }

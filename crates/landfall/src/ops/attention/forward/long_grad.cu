@@ -68,7 +68,9 @@ KERNEL(columns) {
 #pragma unroll
             for (u32 v = 0; v < 8; v++) {
                 u32 query = s + v / 4 * 8 + w.column + v % 2;
-                float x = exponential2(weight[v / 4][v % 4] * scale_2 - room.less[side][query]);
+                float score = weight[v / 4][v % 4] * scale_2;
+                if (PREV) score += previous(prev, at.scores(prev), first + query, at.first + own + w.row + v / 2 % 2 * 8, n);
+                float x = exponential2(score - room.less[side][query]);
                 weight[v / 4][v % 4] = x;
                 change[v / 4][v % 4] = x * (change[v / 4][v % 4] - room.levels[side][query]);
             }
@@ -127,10 +129,16 @@ KERNEL(rows) {
             slopes.products(change, room.second[side], s);
 #pragma unroll
             for (u32 v = 0; v < 8; v++) {
-                u32 half = v / 2 % 2;
-                float x = exponential2(weight[v / 4][v % 4] * scale_2 - less[half]);
-                if (first + TILE > n && first + s + v / 4 * 8 + w.column + v % 2 >= n) x = 0.0f;
-                change[v / 4][v % 4] = x * (change[v / 4][v % 4] - levels[half]);
+                u32 half = v / 2 % 2, query = at.first + own + w.row + half * 8, key = first + s + v / 4 * 8 + w.column + v % 2;
+                float score = weight[v / 4][v % 4] * scale_2;
+                if (PREV) score += previous(prev, at.scores(prev), query, key, n);
+                float x = exponential2(score - less[half]);
+                if (first + TILE > n && key >= n) x = 0.0f;
+                float& slope_of = change[v / 4][v % 4];
+                slope_of = x * (slope_of - levels[half]);
+                if (PREV && query < n && key < n) {
+                    at.scores(g_prev)[query * g_prev.stride.v[2] + key * g_prev.stride.v[3]] = narrow<T>(slope_of);
+                }
             }
             u32 changes[4];
             rounded(changes, change);
