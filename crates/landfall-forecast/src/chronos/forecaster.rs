@@ -7,8 +7,8 @@ use crate::models::chronos::{Chronos2, Seen};
 use crate::nn::{Context, Mode};
 use crate::zero_shot::Unit;
 use landfall::{DType, Engine, Graph, Program, State};
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap};
 
 /// Series that are computed at once at most; a larger group is computed alone.
 const AT_ONCE: usize = 256;
@@ -192,23 +192,25 @@ impl Forecaster {
     /// [`ChronosError::Horizon`]; a group without a target; series or futures whose rows do not fit; infinite values; a target
     /// without a value; a device fault.
     #[allow(clippy::type_complexity, reason = "groups, targets, rows, levels")]
-    pub fn forecast(
+    pub fn forecast<G: Borrow<Group>>(
         &mut self,
-        groups: &[Group],
+        groups: &[G],
         horizon: usize,
     ) -> Result<Vec<Vec<Vec<Vec<f64>>>>, ChronosError> {
+        let groups: Vec<&Group> = groups.iter().map(Borrow::borrow).collect();
+        let groups = groups.as_slice();
         let most = self.most_rows();
         if horizon == 0 || horizon > most {
             return Err(ChronosError::Horizon { horizon, most });
         }
         groups.iter().enumerate().try_for_each(|(i, group)| group.check(i, horizon))?;
         let context = self.context();
-        let begun = |group: &Group| {
+        let begun = |group: &&Group| {
             let contexts = group.contexts().map(|c| c[c.len().saturating_sub(context)..].to_vec()).collect();
             vec![Path { contexts, ahead: Vec::new() }]
         };
         let mut paths: Vec<Vec<Path>> = groups.iter().map(begun).collect();
-        let blank = |group: &Group| vec![Vec::with_capacity(horizon); group.targets.len()];
+        let blank = |group: &&Group| vec![Vec::with_capacity(horizon); group.targets.len()];
         let mut done: Vec<Vec<Vec<Vec<f64>>>> = groups.iter().map(blank).collect();
         let (levels, c) = (self.levels().to_vec(), self.network.config().clone());
         let mut at = 0;
@@ -234,7 +236,7 @@ impl Forecaster {
     /// Forecasts the next rows of all paths, those from `at` on.
     fn pass(
         &mut self,
-        groups: &[Group],
+        groups: &[&Group],
         paths: &mut [Vec<Path>],
         (at, patches): (usize, usize),
     ) -> Result<(), ChronosError> {
