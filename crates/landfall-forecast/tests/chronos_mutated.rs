@@ -7,6 +7,7 @@ use landfall_train::checkpoint::{File, Tensor};
 use landfall_train::models::chronos::{Chronos2, Chronos2Config};
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use std::process::Command;
 
 type Done = Result<(), Box<dyn std::error::Error>>;
 
@@ -146,20 +147,34 @@ fn rewritten(whole: &[u8], draws: &mut Draws) -> Vec<u8> {
     made
 }
 
-/// A line of `/proc/self/status`, in bytes.
-fn status(key: &str) -> Result<usize, Box<dyn std::error::Error>> {
+/// The most memory that this process has had so far, in bytes.
+fn peak() -> Result<usize, Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string("/proc/self/status")?;
-    let line = text.lines().find(|line| line.starts_with(key)).ok_or("no such line")?;
+    let line = text.lines().find(|line| line.starts_with("VmHWM:")).ok_or("no such line")?;
     Ok(1024 * line.split_whitespace().nth(1).ok_or("no number")?.parse::<usize>()?)
 }
 
-/// The most memory that reading takes beyond that before it, and what it says.
-fn read(folder: &Path) -> Result<(usize, Option<String>), Box<dyn std::error::Error>> {
-    // From here on the peak is counted anew.
-    std::fs::write("/proc/self/clear_refs", "5")?;
-    let before = status("VmRSS:")?;
+/// The folder that a process of its own reads.
+const FOLDER: &str = "LANDFALL_TEST_FOLDER";
+
+/// Of a process that [`read`] starts: reads the folder, and writes the memory that this took and what was said. A process that has read
+/// before would have room for the values already.
+#[test]
+fn reads_a_folder_in_its_own_process() -> Done {
+    let Some(folder) = std::env::var_os(FOLDER) else { return Ok(()) };
+    let folder = Path::new(&folder);
+    let before = peak()?;
     let said = Weights::read(folder).err().map(|why| why.to_string());
-    Ok((status("VmHWM:")?.saturating_sub(before), said))
+    let memory = peak()? - before;
+    Ok(std::fs::write(folder.join("said.json"), json!([memory, said]).to_string())?)
+}
+
+/// The memory that reading takes, and what it says.
+fn read(folder: &Path) -> Result<(usize, Option<String>), Box<dyn std::error::Error>> {
+    let mut own = Command::new(std::env::current_exe()?);
+    let ended = own.args(["--exact", "reads_a_folder_in_its_own_process"]).env(FOLDER, folder).output()?;
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+    Ok(serde_json::from_slice(&std::fs::read(folder.join("said.json"))?)?)
 }
 
 #[test]
@@ -171,6 +186,7 @@ fn a_thousand_strange_folders_are_refused_in_little_memory() -> Done {
     std::fs::write(&file, &whole)?;
     let (mut most, said) = read(temporary.path())?;
     assert_eq!(said, None, "the sound folder is read");
+    assert!(most > whole.len() / 2, "{most} bytes were measured for a file of {}", whole.len());
     let mut draws = Draws(7);
     let mut accepted = 0;
     for case in 0..2 * CASES {
