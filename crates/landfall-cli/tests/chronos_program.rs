@@ -22,9 +22,9 @@ fn folder() -> Folder {
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
-    match value {
-        Value::Array(all) => all.iter().flat_map(numbers).collect(),
-        other => vec![other.as_f64().expect("a number")],
+    match value.as_array() {
+        Some(all) => all.iter().flat_map(numbers).collect(),
+        None => vec![value.as_f64().expect("a number")],
     }
 }
 

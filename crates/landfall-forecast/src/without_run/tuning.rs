@@ -71,12 +71,12 @@ pub struct Tested {
 /// Why windows are not scored to the end.
 enum Ended {
     Stopped,
-    Failed(ForecastError),
+    Failed(Box<ForecastError>),
 }
 
 impl From<ForecastError> for Ended {
     fn from(why: ForecastError) -> Self {
-        Self::Failed(why)
+        Self::Failed(Box::new(why))
     }
 }
 
@@ -215,7 +215,7 @@ impl Tuning {
         match both() {
             Ok(tested) => Ok(Some(tested)),
             Err(Ended::Stopped) => Ok(None),
-            Err(Ended::Failed(why)) => Err(why),
+            Err(Ended::Failed(why)) => Err(*why),
         }
     }
 }
