@@ -331,6 +331,7 @@ fn an_import_checks_a_folder() {
         assert!(of("small") == of("copy"), "{name}");
     }
     assert_eq!(f.refused("import small --out copy"), "copy exists already; choose another file");
+    assert_eq!(f.refused("import none"), "WEIGHTS none: there is no such file or folder; check the path");
     assert!(f.refused("import small --data d.csv").contains("landfall evaluate --pretrained"));
     let whole = std::fs::read(f.path().join("small/model.safetensors")).expect("weights");
     f.write("copy/model.safetensors", &whole[..whole.len() - 4]);

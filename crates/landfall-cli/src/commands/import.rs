@@ -13,6 +13,10 @@ use serde_json::json;
 
 /// Imports, scores and prints.
 pub(crate) fn run(args: &Import) -> Result<(), CliError> {
+    if !args.weights.exists() {
+        let (flag, value) = ("WEIGHTS", args.weights.display().to_string());
+        return Err(CliError::Range { flag, value, rule: "there is no such file or folder; check the path" });
+    }
     if chronos::is_chronos(&args.weights) {
         return checked(args);
     }
