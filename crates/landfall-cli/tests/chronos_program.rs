@@ -205,6 +205,15 @@ fn weights_are_trained_further_and_scored() {
     ));
 }
 
+#[test]
+fn a_training_that_diverges_says_so() {
+    let f = folder();
+    let ran = f.run(&format!("{} --steps 20 --every 5 --out far", TUNE.replace("1e-2", "1e30")));
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.contains("the training diverged: give a smaller --lr"), "{}", ran.err);
+    assert!(!f.path().join("far/model.safetensors").exists());
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupted_training_goes_on_by_the_same_command() {

@@ -5,7 +5,9 @@ use crate::args::FineTune as Args;
 use crate::error::CliError;
 use crate::output::{self, Watch, digits};
 use crate::signals::Stop;
-use landfall_forecast::chronos::{Point, Verdict};
+use landfall::Error;
+use landfall_forecast::ForecastError;
+use landfall_forecast::chronos::{ChronosError, Point, Verdict};
 use landfall_forecast::run::{BaselineRecord, Observer as _, RunError, SCALED, interval_levels};
 use landfall_forecast::without_run::{Tested, Tuning};
 use landfall_train::data::Segment;
@@ -53,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<u8, CliError> {
         },
     );
     watch.borrow().finish();
-    let verdict = verdict?;
+    let verdict = verdict.map_err(|why| late(&why))?;
     let step = tuning.training().points().last().map_or(0, |point| point.step);
     if verdict == Verdict::Stopped {
         output::note(&format!(
@@ -64,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<u8, CliError> {
         }
         return Ok(stop.code());
     }
-    let adapter = tuning.write()?;
+    let adapter = tuning.write().map_err(|why| late(&why))?;
     if let Some((step, loss)) = tuning.training().chosen() {
         let first = tuning.training().points().first().and_then(|point| point.validation);
         let before =
@@ -93,6 +95,14 @@ pub(crate) fn run(args: &Args) -> Result<u8, CliError> {
     Ok(if stop.raised() { stop.code() } else { 0 })
 }
 
+/// Why a training that had begun does not end well.
+fn late(why: &ForecastError) -> CliError {
+    let not_finite = matches!(why, ForecastError::Chronos(ChronosError::Engine(Error::NonFinite { .. })));
+    let advice =
+        if not_finite { "; the training diverged: give a smaller --lr, and another --out" } else { "" };
+    CliError::OfRun { text: format!("{why}{advice}"), code: 1 }
+}
+
 /// A point of the curve in a line.
 fn said(p: &Point, total: usize, best: &mut Option<f64>) -> String {
     let step = p.step;
@@ -113,7 +123,7 @@ fn said(p: &Point, total: usize, best: &mut Option<f64>) -> String {
 fn scores(args: &Args, tuning: &Tuning, levels: &[f64], stop: &Stop) -> Result<Option<Tested>, CliError> {
     let windows: usize = tuning.panel().parts(Segment::Test).iter().map(|part| part.windows.count()).sum();
     output::note(&format!("scoring {windows} test windows by the new weights and those before"));
-    let Some(tested) = tuning.test(levels, || stop.raised())? else {
+    let Some(tested) = tuning.test(levels, || stop.raised()).map_err(|why| late(&why))? else {
         output::note("interrupted: the test windows are not scored; the weights are written");
         return Ok(None);
     };
