@@ -88,6 +88,7 @@ impl Failure {
                             | ChronosError::Tensor { .. }
                             | ChronosError::Write { .. }
                             | ChronosError::OtherTraining { .. }
+                            | ChronosError::Taken { .. }
                             | ChronosError::Adapter { .. }
                             | ChronosError::Checkpoint(_)
                     )

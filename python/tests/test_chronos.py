@@ -343,7 +343,7 @@ def test_a_training_goes_on_and_validation_chooses(tmp_path: Path) -> None:
         tuned.save(tmp_path / name)
     files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "resumed")]
     assert files[0] == files[1]
-    with pytest.raises(landfall.FileError, match="training by another series"):
+    with pytest.raises(landfall.FileError, match="training of other series"):
         model.fit(series(2), 8, folder=tmp_path / "run", **given)
     # A trained model trains on.
     assert whole.fit(inputs, 8, steps=1, batch=3).history[0]["losses"][0] > 0

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod documents;
+mod fine_tuning;
 pub(crate) mod headings;
 mod other_programs;
 mod serving;
@@ -9,10 +10,11 @@ mod settings;
 mod together;
 mod values;
 
+pub(crate) use fine_tuning::FineTune;
 pub(crate) use other_programs::{Export, Import};
 pub(crate) use serving::{Access, Backtest, KeptIntervals, Serve};
 use settings::{Given, OfBaseline, OfChannels, OfCompared, OfReading};
-pub(crate) use settings::{Setup, Shapes};
+pub(crate) use settings::{Setup, Shapes, of_pretrained};
 pub(crate) use together::Together;
 use values::{On, weights};
 
@@ -42,7 +44,7 @@ pub(crate) enum Command {
     Backtest(Box<Backtest>),
     /// Forecast the rows after the last one, or after a past one.
     Forecast(Forecast),
-    /// Make a run of somebody's PatchTST weights and a CSV, without training.
+    /// Make a run of somebody's PatchTST weights and a CSV, without training; check a folder of a Chronos.
     Import(Box<Import>),
     /// Write a run's forecasts, errors and training curves as one HTML file.
     Report(Report),
@@ -60,6 +62,8 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Pretrain the forecaster of unknown series, on simulated ones, by a recipe.
     Pretrain(Pretrain),
+    /// Train the weights of a Chronos-2 further on a CSV: all of them, or an adapter (LoRA).
+    FineTune(Box<FineTune>),
     /// Show what this machine can compute with: CPU, GPUs, libraries, and what is missing.
     Doctor(Doctor),
     /// Print a completion script for a shell: bash, zsh, fish, elvish or powershell.
@@ -200,6 +204,9 @@ pub(crate) struct Evaluate {
     /// A baseline instead of a run: last-value or seasonal-naive.
     #[arg(long, value_enum)]
     pub(crate) model: Option<Baseline>,
+    /// Pretrained weights instead of a run: those of landfall pretrain, a folder of a Chronos, or zero-shot for those of the program.
+    #[arg(long, value_name = "WEIGHTS")]
+    pub(crate) pretrained: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) given: Given<OfBaseline>,
     /// Windows to score: train, validation or test; those of train are fitted values, which the network was trained on.
@@ -208,7 +215,7 @@ pub(crate) struct Evaluate {
     /// Write the forecasts and actual values of all these windows to a new CSV file.
     #[arg(long, value_name = "P.csv")]
     pub(crate) predictions: Option<PathBuf>,
-    /// Prediction intervals of these levels in percent, as in 80,95 [default: those of the run, otherwise none].
+    /// Prediction intervals of these levels in percent, as in 80,95 [default: those of the run, 80 of pretrained weights, otherwise none].
     #[arg(long, value_name = "P,P", value_delimiter = ',', allow_negative_numbers = true)]
     pub(crate) interval: Option<Vec<f64>>,
     #[command(flatten)]

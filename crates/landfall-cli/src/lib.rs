@@ -52,6 +52,7 @@ fn run(args: &Args) -> u8 {
         Command::Tune(tune) => commands::tune::run(tune).map(|()| 0),
         Command::Simulate(simulate) => commands::simulate::run(simulate).map(|()| 0),
         Command::Pretrain(pretrain) => commands::pretrain::run(pretrain),
+        Command::FineTune(tune) => commands::fine_tune::run(tune),
         Command::Doctor(doctor) => commands::doctor::run(doctor).map(|()| 0),
         Command::Completions { shell } => {
             let mut text = Vec::new();

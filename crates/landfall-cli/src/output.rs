@@ -149,7 +149,8 @@ impl Watch {
         }
     }
 
-    fn say(&self, text: &str) {
+    /// Says a line beside the bar.
+    pub(crate) fn say(&self, text: &str) {
         // The run goes on and its folder has every number, whatever becomes of standard output.
         let say = || drop(line(text));
         match &self.bar {

@@ -160,7 +160,7 @@ fn names_and_combinations() {
         ("evaluate --model last-value", "--data is needed; a baseline is scored on a file"),
         (
             "evaluate",
-            "a run directory or --model is needed; as in: landfall evaluate runs/patchtst-42-1, or: landfall evaluate \
+            "a run directory, --model or --pretrained is needed; as in: landfall evaluate runs/patchtst-42-1, or: landfall evaluate \
              --model last-value --data F.csv",
         ),
         (

@@ -82,7 +82,7 @@ fn what_cannot_be_forecast_without_a_run_is_said() {
         ("forecast", "a run directory or --data is needed"),
         ("forecast --data d.csv", "--horizon is needed"),
         ("forecast --data d.csv --horizon 513 --device cpu", "the horizon is 513; it must be 1 to 512 rows"),
-        ("forecast --data d.csv --horizon 3 --future d.csv", "only a run has a use for it"),
+        ("forecast --data d.csv --horizon 3 --future d.csv", "they read no covariates"),
         ("forecast --data d.csv --horizon 3 --weights last", "only a run has a use for it"),
         ("forecast --data d.csv --horizon 3 --quantiles 1.5", "levels are above 0 and below 1"),
         ("forecast --data d.csv --horizon 3 --interval 100", "levels are percent"),

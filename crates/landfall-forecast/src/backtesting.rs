@@ -1,17 +1,18 @@
 //! Rolling-origin evaluation as the program does it, in steps that print nothing.
 //!
 //! A [`Rolling`] goes from origin to origin. At each one the forecaster sees the rows up to the origin and nothing else
-//! ([`Panel::known_at`]): a run's own weights, or those of a new run that is trained on these rows, by the same steps as
-//! `landfall train`.
+//! ([`Panel::known_at`]): a run's own weights, those of a new run that is trained on these rows, by the same steps as
+//! `landfall train`, or pretrained weights.
 
 use crate::backtest::{Backtest, Unit};
-use crate::data::{Future, Member, Origins, Panel, Segment, Series, WindowForecast};
+use crate::data::{Future, Member, Origins, Panel, Scaler, Segment, Series, WindowForecast};
 use crate::error::ForecastError;
 use crate::forecasting::Predictor;
 use crate::models::Predicts;
 use crate::report::name_cell;
-use crate::run::{Device, Forecast, Observer, Run, RunError, Settings, Weights};
+use crate::run::{Device, Forecast, Observer, Resolved, Run, RunError, SCALED, Settings, Weights};
 use crate::training::{Ended, NewRun, Ready};
+use crate::without_run::{PanelForecaster, Roles, SCORED, Spread};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tempfile::TempDir;
 
@@ -40,6 +41,8 @@ pub enum Forecasters {
     Of(Box<Predictor>),
     /// New runs of these settings.
     New(Box<Settings>),
+    /// Pretrained weights, and what they read of the series.
+    Pretrained(Box<PanelForecaster>, Roles),
 }
 
 /// A forecaster that serves some origins.
@@ -52,6 +55,18 @@ struct Fit {
     units: Vec<Option<Vec<Unit>>>,
     /// The trained forecaster, and its directory, once it is needed.
     trained: Option<(TempDir, Predictor)>,
+}
+
+/// What a backtest takes from its forecaster.
+struct Scales {
+    levels: Vec<f64>,
+    period: usize,
+    units: &'static str,
+    /// Values of each row, and which of them is the point forecast.
+    outputs: usize,
+    point: usize,
+    /// Rows that are known of a window at least.
+    needed: usize,
 }
 
 /// A backtest that goes from origin to origin.
@@ -83,17 +98,32 @@ impl Rolling {
         refit: Refit,
         forecasters: Forecasters,
     ) -> Result<Self, ForecastError> {
-        let resolved = match &forecasters {
-            Forecasters::Of(predictor) => predictor.run().resolved().clone(),
+        let of_run = |resolved: &Resolved| Scales {
+            levels: resolved.training.loss.levels().to_vec(),
+            period: resolved.period,
+            units: resolved.units(),
+            outputs: resolved.training.loss.outputs(),
+            point: resolved.training.loss.point(),
+            needed: resolved.network.context(),
+        };
+        let scales = match &forecasters {
+            Forecasters::Of(predictor) => of_run(predictor.run().resolved()),
             Forecasters::New(settings) => {
                 let first = panel.known_at(|s| origins.known(0, s))?;
-                settings.resolve()?.sized(&first)?
+                of_run(&settings.resolve()?.sized(&first)?)
             }
+            Forecasters::Pretrained(..) => Scales {
+                levels: SCORED.to_vec(),
+                period: panel.season().period,
+                units: SCALED,
+                outputs: SCORED.len(),
+                point: SCORED.len() / 2,
+                needed: 1,
+            },
         };
-        let (levels, period) = (resolved.training.loss.levels().to_vec(), resolved.period);
-        let units = resolved.units();
-        let sizes = (resolved.training.loss.outputs(), resolved.training.loss.point(), panel.targets());
-        let tested = Backtest::new(&panel, &origins, (period, resolved.network.context()), &levels);
+        let Scales { levels, period, units, outputs, point, needed } = scales;
+        let sizes = (outputs, point, panel.targets());
+        let tested = Backtest::new(&panel, &origins, (period, needed), &levels);
         let (fit, names, dated) = (None, BTreeMap::new(), panel.series().iter().all(|s| s.dates().is_some()));
         let mut rolling = Self {
             panel,
@@ -239,6 +269,19 @@ impl Rolling {
                 let needed = history.unwrap_or(resolved.network.context());
                 Ok(Fit { origin, needed, units: series.iter().map(unit).collect(), trained: None })
             }
+            Forecasters::Pretrained(..) => {
+                // Nothing is trained: units are those of the rows up to the first origin.
+                let unit = |s: &Series| -> Result<_, ForecastError> {
+                    let rows = 0..self.origins.known(origin, s);
+                    if rows.is_empty() {
+                        return Ok(None);
+                    }
+                    let scaler = Scaler::fit_robust(s, rows.clone(), rows.clone())?;
+                    Ok(Some(Unit::of(s, &scaler, rows, sizes(self.period))))
+                };
+                let units = series.iter().map(unit).collect::<Result<_, _>>()?;
+                Ok(Fit { origin, needed: 1, units, trained: None })
+            }
             Forecasters::New(settings) => {
                 let made = || -> Result<Fit, ForecastError> {
                     let known = self.panel.known_at(|s| self.origins.known(origin, s))?;
@@ -329,12 +372,16 @@ impl Rolling {
             if begun.contains(s.name()) { self.origins.known(origin, s) } else { 0 }
         };
         let known = self.panel.known_at(rows)?;
-        let predictor = match (&mut self.forecasters, &mut self.fit) {
-            (_, Some(Fit { trained: Some((_, predictor)), .. })) => predictor,
-            (Forecasters::Of(predictor), _) => predictor,
+        let later = Some(Future::Longer(&self.panel));
+        let forecasts = match (&mut self.forecasters, &mut self.fit) {
+            (Forecasters::Pretrained(forecaster, roles), _) => {
+                let spread = Spread { quantiles: &SCORED, intervals: &[] };
+                forecaster.forecast_with(&known, (roles, later), self.origins.horizon(), spread)?
+            }
+            (_, Some(Fit { trained: Some((_, predictor)), .. })) => predictor.forecast(&known, later)?.0,
+            (Forecasters::Of(predictor), _) => predictor.forecast(&known, later)?.0,
             (Forecasters::New(_), _) => return Ok(false),
         };
-        let (forecasts, _) = predictor.forecast(&known, Some(Future::Longer(&self.panel)))?;
         for (i, forecast) in places.into_iter().zip(forecasts) {
             let Forecast { values, mut quantiles, .. } = forecast;
             quantiles.resize(values.len(), Vec::new());

@@ -4,7 +4,7 @@
 //! ```text
 //!  comparing   a leaderboard of forecasters, each a run
 //!  backtesting, forecasting, training  the three jobs, step by step, which print nothing
-//!  without_run forecasts without a run
+//!  without_run pretrained weights without a run: forecasts, scores, and the training of a Chronos-2 on files
 //!  report      a page for each run and backtest
 //!  export      a run as an ONNX model
 //!  backtest    forecasts from past origins

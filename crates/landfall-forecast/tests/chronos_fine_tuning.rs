@@ -221,7 +221,7 @@ fn a_training_that_was_stopped_has_the_bytes_of_one_without_a_break(engine: &Eng
         // Another training does not go on there.
         let other = FineTuningOptions { seed: 5, ..own.clone() };
         let why = FineTuning::new(engine, &base, other, groups(), validation, Some(folder.path()));
-        assert!(why.err().ok_or("refused")?.to_string().contains("training by another options"));
+        assert!(why.err().ok_or("refused")?.to_string().contains("training of other options"));
     }
     Ok(())
 }

@@ -9,7 +9,10 @@ use std::ffi::OsString;
 const HEADINGS: [(&str, &[&str]); 7] = [
     (Group::Covariates.heading(), &["future"]),
     (Group::Model.heading(), &["patch", "stride", "contenders"]),
-    (Group::Training.heading(), &["seeds", "tuned"]),
+    (
+        Group::Training.heading(),
+        &["seeds", "tuned", "steps", "every", "shortest", "adapter", "rank", "alpha"],
+    ),
     (Group::Uncertainty.heading(), &["no_interval"]),
     (Group::Ranks.heading(), &["rank_timeout"]),
     ("Access", &["host", "port", "allow_host", "token", "token_file", "no_token"]),

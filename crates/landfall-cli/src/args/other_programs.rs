@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 #[derive(Debug, Group)]
 pub(crate) struct Import {
-    /// A directory of Hugging Face transformers (PatchTSTForPrediction), or a checkpoint of the official PatchTST or of a
-    /// run: .pth or .safetensors.
+    /// A directory of Hugging Face transformers (PatchTSTForPrediction), a checkpoint of the official PatchTST or of a run (.pth or
+    /// .safetensors), or a folder of a Chronos, which is checked and needs no run.
     pub(crate) weights: PathBuf,
-    /// Run directory [default: a new one in runs/].
+    /// Run directory [default: a new one in runs/]; of a Chronos-2 a folder for a copy [default: none].
     #[arg(long, value_name = "RUN")]
     pub(crate) out: Option<PathBuf>,
     /// Rows from the start of one patch to the next, where the weights do not say it [default: half a patch].
@@ -31,6 +31,12 @@ pub(crate) struct Import {
 }
 
 impl Import {
+    /// The first argument that only a run has a use for.
+    pub(crate) fn of_runs(&self) -> Option<String> {
+        let data = self.given.settings.data.as_ref().map(|_| "--data".to_owned());
+        data.or_else(|| self.given.own()).or_else(|| self.stride.map(|_| "--stride".to_owned()))
+    }
+
     pub(crate) fn settings(&self) -> Settings {
         let network = self.stride.map(|stride| {
             let mut network = NetworkOptions::default();

@@ -84,6 +84,10 @@ pub(crate) struct Serve {
 pub(crate) struct Backtest {
     /// Run directory; without one, give --data and settings of landfall train, which train a new forecaster.
     pub(crate) run: Option<PathBuf>,
+    /// Pretrained weights instead, of which nothing is trained: those of landfall pretrain, a folder of a Chronos, or zero-shot for those
+    /// of the program.
+    #[arg(long, value_name = "WEIGHTS")]
+    pub(crate) pretrained: Option<PathBuf>,
     /// Number of origins; the forecast from the last one ends with the last row.
     #[arg(long, value_name = "N")]
     pub(crate) windows: Option<usize>,

@@ -40,23 +40,46 @@ fn reads(setting: &Setting) -> bool {
     of_series || ["data", "columns", "target"].contains(&setting.name)
 }
 
+/// What covariates pretrained weights read. One value for each series is none: they scale each covariate by its own rows.
+fn covariates(setting: &Setting) -> bool {
+    setting.facts.group == Group::Covariates && setting.name != "static"
+}
+
+/// What pretrained weights have a use for in a backtest.
+pub(crate) fn of_pretrained(setting: &Setting) -> bool {
+    let own = ["context", "horizon", "period", "device", "threads"];
+    reads(setting) || covariates(setting) || own.contains(&setting.name)
+}
+
 /// How series are read that no run knows, and what is forecast of them.
 #[derive(Debug)]
 pub(crate) struct OfReading;
 
 impl Selection for OfReading {
     fn takes(setting: &Setting) -> bool {
-        reads(setting) || ["horizon", "quantiles"].contains(&setting.name)
+        reads(setting) || covariates(setting) || ["horizon", "quantiles"].contains(&setting.name)
     }
 }
 
-/// How series are read, and on which windows a baseline is scored.
+/// How series are read, and on which windows a baseline or pretrained weights are scored.
 #[derive(Debug)]
 pub(crate) struct OfBaseline;
 
 impl Selection for OfBaseline {
     fn takes(setting: &Setting) -> bool {
-        reads(setting) || ["context", "horizon", "split", "batch", "period"].contains(&setting.name)
+        let own = ["context", "horizon", "split", "batch", "period"];
+        reads(setting) || covariates(setting) || own.contains(&setting.name)
+    }
+}
+
+/// How series are read, and how pretrained weights are trained on them.
+#[derive(Debug)]
+pub(crate) struct OfFineTuning;
+
+impl Selection for OfFineTuning {
+    fn takes(setting: &Setting) -> bool {
+        let own = ["context", "horizon", "split", "period", "lr", "weight_decay", "clip", "dtype", "seed"];
+        reads(setting) || covariates(setting) || own.contains(&setting.name)
     }
 }
 

@@ -3,7 +3,7 @@
 mod file;
 
 use super::{METRICS, fill, forecast, metric_cells, note_all};
-use crate::args::Backtest as Args;
+use crate::args::{self, Backtest as Args};
 use crate::error::CliError;
 use crate::output::{self, Origins as Shown, digits};
 use crate::signals::Stop;
@@ -14,6 +14,7 @@ use landfall_forecast::backtesting::{Forecasters, Refit, Rolling, forecasts_rows
 use landfall_forecast::forecasting::{Predictor, series};
 use landfall_forecast::report::{self, BacktestFacts};
 use landfall_forecast::run::{Data, Device, Run, RunError, Settings, Text, Weights};
+use landfall_forecast::without_run::{self, PanelForecaster, Spread};
 use landfall_train::data::{Cutoff, OriginRange, Origins, Panel, Series, count, few};
 use serde_json::json;
 use std::path::Path;
@@ -54,9 +55,18 @@ pub(crate) fn run(args: &Args) -> Result<u8, CliError> {
         let (flag, why) = ("--interval", "a backtest has no intervals; leave it out");
         return Err(CliError::Flags { flag, other: "backtest".to_owned(), why });
     }
-    let subject = match &args.run {
-        Some(path) => of_run(args, path)?,
-        None => of_data(args)?,
+    let subject = match (&args.run, &args.pretrained) {
+        (Some(path), None) => of_run(args, path)?,
+        (None, Some(weights)) => of_pretrained(args, weights)?,
+        (None, None) => of_data(args)?,
+        (Some(_), Some(_)) => {
+            let (flag, other) = ("--pretrained", "a run directory".to_owned());
+            return Err(CliError::Flags {
+                flag,
+                other,
+                why: "a run has its own weights; leave one of them out",
+            });
+        }
     };
     let Subject { name, panel, forecasters, horizon, seen, mut notes, device } = subject;
     let origins = origins(args, &panel, horizon)?;
@@ -64,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<u8, CliError> {
         Forecasters::New(settings) if args.run.is_none() => {
             without_constants(settings, panel, &origins, &mut notes)?
         }
-        Forecasters::New(_) | Forecasters::Of(_) => panel,
+        Forecasters::New(_) | Forecasters::Of(_) | Forecasters::Pretrained(..) => panel,
     };
     device.iter().for_each(|line| output::note(line));
     notes.extend(seen.and_then(|seen| in_sample(&seen, &panel, &origins)));
@@ -113,6 +123,42 @@ fn of_run(args: &Args, path: &Path) -> Result<Subject, CliError> {
     let device = predictor.device().map(str::to_owned);
     let forecasters = Forecasters::Of(Box::new(predictor));
     Ok(Subject { name, panel, forecasters, horizon, seen, notes, device })
+}
+
+/// Pretrained weights, which read the data and are not trained.
+fn of_pretrained(args: &Args, weights: &Path) -> Result<Subject, CliError> {
+    let settings =
+        super::train::one_run::settings(args.setup.settings(), args.setup.shapes.config.as_deref())?;
+    let why = "nothing is trained and no network is made: leave it out, or leave --pretrained out";
+    let refused = |flags: String| CliError::FlagsOf { flags, other: "--pretrained".to_owned(), why };
+    if args.refit != Refit::Never {
+        return Err(refused("--refit".to_owned()));
+    }
+    let others = settings.given().filter(|setting| !args::of_pretrained(setting));
+    let others: Vec<String> = others.map(|setting| Text::setting(setting.name).to_string()).collect();
+    if !others.is_empty() {
+        return Err(refused(others.join(", ")));
+    }
+    let Some(horizon) = settings.horizon else {
+        return Err(CliError::Needed("--horizon", "without a run nothing says how many rows a forecast has"));
+    };
+    if settings.data.is_none() {
+        return Err(CliError::Needed("--data", "pretrained weights know no series"));
+    }
+    let computing = settings.device.unwrap_or(Device::Auto);
+    computes(computing)?;
+    let mut forecaster = PanelForecaster::new(Some(weights), computing, settings.threads)?;
+    without_run::check(horizon, forecaster.most_rows(), Spread { quantiles: &[], intervals: &[] })?;
+    if let Some(context) = settings.context {
+        forecaster = forecaster.with_context(context);
+    }
+    let reading = Settings { context: None, horizon: None, device: None, threads: None, ..settings.clone() };
+    let panel = without_run::series(&reading)?;
+    let roles = forecaster.roles(&panel, &settings)?;
+    let notes = panel.notices().iter().cloned().chain(without_run::unused(&panel, &roles)).collect();
+    let (name, device) = (panel.source(), forecaster.device().map(str::to_owned));
+    let forecasters = Forecasters::Pretrained(Box::new(forecaster), roles);
+    Ok(Subject { name, panel, forecasters, horizon, seen: None, notes, device })
 }
 
 /// That a run has no best weights yet, in the words of a command that takes no others.
@@ -285,8 +331,10 @@ fn interrupted(
 
 /// The name of what was tested.
 fn forecaster(args: &Args, rolling: &Rolling) -> String {
-    if let Forecasters::Of(predictor) = rolling.forecasters() {
-        return predictor.run().forecaster_name();
+    match rolling.forecasters() {
+        Forecasters::Of(predictor) => return predictor.run().forecaster_name(),
+        Forecasters::Pretrained(forecaster, _) => return forecaster.name().to_owned(),
+        Forecasters::New(_) => {}
     }
     let mut names = rolling.names().keys();
     match (names.next(), names.next()) {

@@ -1,17 +1,19 @@
 //! `landfall evaluate`: a run, or a baseline, on the test windows.
 
-use super::{METRICS, class_rows, fill, metric_cells, note_all, predictions, series_rows};
+use super::predictions::{self, Bands};
+use super::{METRICS, class_rows, fill, metric_cells, note_all, series_rows};
 use crate::args::{self, Evaluate};
 use crate::error::CliError;
 use crate::output;
 use landfall_forecast::run::{
     BaselineRecord, ColumnRecord, Data, EvaluationRecord, IntervalRecord, Intervals, QuantileRecord, Run,
-    RunError, SCALED, SeriesRecord, Settings, TestScoring, Units, baseline_source, interval_levels,
+    RunError, SCALED, SeriesRecord, Settings, TestScoring, Units, Weights, baseline_source, interval_levels,
     on_device, run_source, window_forecasts,
 };
-use landfall_forecast::without_run;
+use landfall_forecast::without_run::{self, PanelForecaster, SCORED, Scoring, Spread};
 use landfall_train::data::{
-    Baseline, Metrics, QuantileScores, Segment, Split, WindowedPanel, baseline, count, few,
+    Baseline, Metrics, QuantileScores, Scaling, Segment, Split, Validation, WindowedPanel, baseline, count,
+    few,
 };
 use landfall_train::train::Dataset;
 use serde::Serialize;
@@ -49,18 +51,19 @@ pub(crate) fn run(args: &Evaluate) -> Result<(), CliError> {
     if let Some(path) = args.predictions.as_ref().filter(|p| p.exists()) {
         return Err(CliError::OutExists(path.clone()));
     }
-    match (&args.run, args.model) {
-        (Some(path), None) => trained(args, path),
-        (None, Some(model)) => score_baseline(args, model),
-        (Some(_), Some(_)) => Err(CliError::Flags {
-            flag: "--model",
-            other: "a run directory".to_owned(),
-            why: "give a run directory or the name of a baseline, not both",
-        }),
-        (None, None) => Err(CliError::Needed(
-            "a run directory or --model",
+    match (&args.run, args.model, &args.pretrained) {
+        (Some(path), None, None) => trained(args, path),
+        (None, Some(model), None) => score_baseline(args, model),
+        (None, None, Some(weights)) => pretrained(args, weights),
+        (None, None, None) => Err(CliError::Needed(
+            "a run directory, --model or --pretrained",
             "as in: landfall evaluate runs/patchtst-42-1, or: landfall evaluate --model last-value --data F.csv",
         )),
+        (run, model, _) => Err(CliError::Flags {
+            flag: if model.is_some() { "--model" } else { "--pretrained" },
+            other: if run.is_some() { "a run directory".to_owned() } else { "--pretrained".to_owned() },
+            why: "give a run directory, the name of a baseline or pretrained weights, and one of them only",
+        }),
     }
 }
 
@@ -140,11 +143,11 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     }
     note_all(&notes);
     if let (Some(path), Some(panel)) = (&args.predictions, &panel) {
-        predictions::write(path, panel, run.levels(), intervals.as_ref(), |each| {
+        predictions::write(path, panel, run.levels(), intervals.as_ref().into(), |each| {
             window_forecasts(&mut session, panel, segment, run.forecaster(), each)
         })?;
     }
-    print(&run.path().display().to_string(), &record, run.resolved().units(), args.with.json)
+    print((&run.path().display().to_string(), true), &record, run.resolved().units(), args.with.json)
 }
 
 fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError> {
@@ -180,45 +183,82 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
             Some(Intervals::validated(&mut baseline_source(kind, &panel), &panel, levels, Vec::new())?);
     }
     if let Some(path) = &args.predictions {
-        predictions::write(path, &panel, &[], intervals.as_ref(), |each| {
+        predictions::write(path, &panel, &[], intervals.as_ref().into(), |each| {
             baseline::forecasts(kind, &parts, targets, each)
         })?;
     }
-    let column = |c: landfall_train::data::ColumnScore| ColumnRecord {
-        name: c.name,
-        mse: c.mse,
-        mae: c.mae,
-        metrics: None,
-    };
-    let mut record = EvaluationRecord {
-        step: 0,
-        split: args.segment.to_string(),
-        forecaster: None,
-        mse: s.mse,
-        mae: s.mae,
-        mse_drop_last: s.mse_drop_last,
-        mae_drop_last: s.mae_drop_last,
-        windows: s.windows,
-        windows_drop_last: s.windows_drop_last,
-        quantiles: None,
-        quantile_scores: None,
-        nll: None,
-        intervals: Vec::new(),
-        classes: None,
-        metrics: None,
-        baselines: Vec::new(),
-        columns: s.per_column.into_iter().map(column).collect(),
-        series,
-    };
+    let mut record = EvaluationRecord::of_scores(s, args.segment, series);
     TestScoring { panel: Arc::clone(&panel), period, segment: args.segment }
         .add_baseline_to(&mut record, kind)?;
     if let Some(intervals) = &intervals {
         record.intervals = intervals.record(&mut baseline_source(kind, &panel), &panel, period)?;
     }
-    print(&kind.to_string(), &record, SCALED, args.with.json)
+    print((&kind.to_string(), true), &record, SCALED, args.with.json)
 }
 
-fn print(name: &str, r: &EvaluationRecord, units: &str, json: bool) -> Result<(), CliError> {
+/// Scores pretrained weights on windows of data that no run knows.
+fn pretrained(args: &Evaluate, weights: &Path) -> Result<(), CliError> {
+    let settings = &args.given.settings;
+    let example = "as in: landfall evaluate --pretrained chronos-2 --data F.csv --horizon 12";
+    if settings.data.is_none() {
+        return Err(CliError::Needed("--data", example));
+    }
+    let Some(horizon) = settings.horizon else { return Err(CliError::Needed("--horizon", example)) };
+    for (flag, given) in
+        [("--weights", args.with.weights != Weights::Best), ("--batch", settings.batch.is_some())]
+    {
+        if given {
+            let why = "they have no use for it; leave it out";
+            return Err(CliError::Flags { flag, other: "--pretrained".to_owned(), why });
+        }
+    }
+    let levels = match &args.interval {
+        Some(_) if args.segment != Segment::Test => {
+            let other = format!("--segment {}", args.segment);
+            let why = "intervals are of the test windows; leave one of them out";
+            return Err(CliError::Flags { flag: "--interval", other, why });
+        }
+        None if args.segment != Segment::Test => Vec::new(),
+        None => vec![without_run::INTERVAL],
+        Some(levels) => levels.clone(),
+    };
+    let mut forecaster = PanelForecaster::new(Some(weights), args.with.on.device, args.with.on.threads)?;
+    without_run::check(horizon, forecaster.most_rows(), Spread { quantiles: &[], intervals: &levels })?;
+    if let Some(context) = settings.context {
+        forecaster = forecaster.with_context(context);
+    }
+    let split: Split = settings.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
+    // A window reads whatever lies before it.
+    let reading = Settings { context: None, horizon: None, split: None, ..settings.clone() };
+    let panel = without_run::series(&reading)?;
+    let (roles, period) = (forecaster.roles(&panel, settings)?, panel.season().period);
+    note_all(panel.notices().iter().chain(&without_run::unused(&panel, &roles)));
+    let demands = (Validation::Optional, Scaling::Standard);
+    let panel = WindowedPanel::fit_with(panel, split.with_horizon(horizon), (1, horizon), demands)?;
+    note_all(&few(panel.left_out()));
+    forecaster.device().iter().for_each(|device| output::note(device));
+    let of = Scoring { panel: &panel, roles: &roles, segment: args.segment, period, intervals: &levels };
+    let record = match &args.predictions {
+        None => forecaster.evaluate::<CliError>(&of, |_| Ok(()))?,
+        Some(path) => {
+            let mut record = None;
+            predictions::write(path, &panel, &SCORED, Bands::Own(&levels), |each| {
+                record = Some(forecaster.evaluate(&of, |window| each(*window))?);
+                Ok(())
+            })?;
+            record.ok_or(CliError::Needed("a test window", "the series are too short for one"))?
+        }
+    };
+    print((&weights.display().to_string(), false), &record, SCALED, args.with.json)
+}
+
+/// Prints a record, whose forecaster is called `name`, and whose intervals are made of its errors or are its own.
+pub(super) fn print(
+    (name, of_errors): (&str, bool),
+    r: &EvaluationRecord,
+    units: &str,
+    json: bool,
+) -> Result<(), CliError> {
     if let Some(c) = r.classes {
         output::line(&output::table(&class_rows(name, r, &c)))?;
         if json {
@@ -269,7 +309,7 @@ fn print(name: &str, r: &EvaluationRecord, units: &str, json: bool) -> Result<()
     }
     if !r.intervals.is_empty() {
         output::line(&format!("\n{}", output::table(&super::interval_rows("the forecast", r, units))))?;
-        for remark in r.coverage_remarks() {
+        for remark in r.coverage_remarks(of_errors) {
             output::line(&format!("\n{remark}"))?;
         }
         if let Some(why) = super::no_baseline_intervals(r) {

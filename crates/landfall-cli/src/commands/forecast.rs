@@ -96,10 +96,9 @@ fn without_run(args: &Args) -> Result<Forecasts, CliError> {
         return Err(CliError::Needed("a run directory or --data", example));
     }
     let Some(horizon) = settings.horizon else { return Err(CliError::Needed("--horizon", example)) };
-    let of_runs = [("--future", !args.future.is_empty()), ("--weights", args.with.weights != Weights::Best)];
-    if let Some((flag, _)) = of_runs.iter().find(|(_, given)| *given) {
+    if args.with.weights != Weights::Best {
         let why = "only a run has a use for it; leave it out, or name a run directory";
-        return Err(CliError::Flags { flag, other: "no run directory".to_owned(), why });
+        return Err(CliError::Flags { flag: "--weights", other: "no run directory".to_owned(), why });
     }
     let intervals = match &args.interval {
         _ if args.no_interval => Vec::new(),
@@ -111,10 +110,27 @@ fn without_run(args: &Args) -> Result<Forecasts, CliError> {
     let on = &args.with.on;
     let mut forecaster = PanelForecaster::new(args.pretrained.as_deref(), on.device, on.threads)?;
     without_run::check(horizon, forecaster.most_rows(), spread)?;
-    let panel = until(args, without_run::series(settings)?, 1)?;
-    note_all(panel.notices().iter().chain(&without_run::unused(&panel)));
+    if !(args.future.is_empty() || forecaster.reads_covariates()) {
+        let (flag, other) = ("--future", "Landfall's own pretrained weights".to_owned());
+        let why = "they read no covariates; leave it out, or name a folder of Chronos-2";
+        return Err(CliError::Flags { flag, other, why });
+    }
+    let panel = without_run::series(settings)?;
+    // What was known in advance at a past row stands in the rows after it.
+    let whole = args.at.as_ref().map(|_| panel.clone());
+    let panel = until(args, panel, 1)?;
+    let roles = forecaster.roles(&panel, settings)?;
+    let given = match args.future.as_slice() {
+        [] => None,
+        files => Some(without_run::load_future(settings, &panel, files)?),
+    };
+    let ahead = given.as_ref().map(Future::Rows).or(whole.as_ref().map(Future::Longer));
+    without_run::check_future(&panel, (&roles, ahead), horizon)?;
+    let of_future = given.iter().flat_map(Panel::notices).map(|note| format!("the future: {note}"));
+    let of_future: Vec<String> = of_future.collect();
+    note_all(panel.notices().iter().chain(&of_future).chain(&without_run::unused(&panel, &roles)));
     forecaster.device().iter().for_each(|device| output::note(device));
-    let forecasts = forecaster.forecast(&panel, horizon, spread)?;
+    let forecasts = forecaster.forecast_with(&panel, (&roles, ahead), horizon, spread)?;
     output::note(
         "forecast by the pretrained forecaster: nothing was trained on this data, and nothing tested",
     );

@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod export;
+pub(crate) mod fine_tune;
 pub(crate) mod forecast;
 pub(crate) mod import;
 mod kept_intervals;

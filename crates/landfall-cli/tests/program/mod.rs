@@ -1,6 +1,7 @@
 //! Runs the built program in a folder of its own.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod chronos;
 pub(crate) mod known;
 pub(crate) mod onnx;
 #[cfg(unix)]

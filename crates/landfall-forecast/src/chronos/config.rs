@@ -83,6 +83,14 @@ type Refused = (&'static str, String, &'static str);
 
 const ABSENT: &str = "not there";
 
+/// Whether a folder's `config.json` is that of one of the Chronos models, those that are not read among them.
+#[must_use]
+pub fn is_chronos(folder: &Path) -> bool {
+    let options = read_text(&folder.join("config.json")).ok();
+    let options = options.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    options.is_some_and(|options| options.get("chronos_config").is_some())
+}
+
 /// The network that a folder's `config.json` describes, and its text.
 pub(super) fn read(path: &Path) -> Result<(Network, String), ChronosError> {
     let text = read_text(path).map_err(|why| ChronosError::Read { path: path.to_owned(), why })?;

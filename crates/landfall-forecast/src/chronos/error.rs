@@ -61,9 +61,11 @@ pub enum ChronosError {
     #[error("{0}")]
     Options(String),
     #[error(
-        "{} holds a training by another {what}; go on with the same one, or give another folder", .folder.display()
+        "{} holds a training of other {what}; go on with the same, or give another folder", .folder.display()
     )]
     OtherTraining { folder: PathBuf, what: &'static str },
+    #[error("{} exists, and holds no training of a Chronos-2; give another folder", .folder.display())]
+    Taken { folder: PathBuf },
     #[error("{} is no adapter that is supported: {why}", .path.display())]
     Adapter { path: PathBuf, why: String },
     #[error(transparent)]

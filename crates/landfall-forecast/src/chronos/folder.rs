@@ -1,21 +1,21 @@
 //! A folder of weights.
 
-use super::config;
 use super::error::ChronosError;
+use super::{config, header};
 use crate::checkpoint::{File, Tensor};
 use crate::files;
 use crate::models::chronos::Network;
 use crate::nn::Parameter;
 use landfall::{DType, HostTensor, Shape, Spec, State};
 use safetensors::SafeTensors;
-use safetensors::tensor::Dtype;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
+/// Values that are looked at together.
+const PIECE: usize = 1 << 12;
 
 /// The weights of a Chronos-2 or Chronos-Bolt and what their folder says of them.
 #[derive(Debug, Clone)]
@@ -30,8 +30,8 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Reads `config.json` and `model.safetensors` of a folder, as the authors' `save_pretrained` writes them. Names, dtypes and shapes of
-    /// all tensors are checked; the memory taken is the file's bytes, and one tensor at a time in f64.
+    /// Reads `config.json` and `model.safetensors` of a folder, as the authors' `save_pretrained` writes them. Names, dtypes, shapes and
+    /// sizes are checked before values are read; the memory taken is the file's bytes and little more.
     ///
     /// # Errors
     /// What cannot be read; an option that is not supported, by its name and value; a tensor that is missing, unknown, of another shape
@@ -39,6 +39,7 @@ impl Weights {
     pub fn read(folder: &Path) -> Result<Self, ChronosError> {
         let (network, config) = config::read(&folder.join(CONFIG))?;
         let path = folder.join(WEIGHTS);
+        header::check(&path, &network)?;
         let bytes = files::read(&path).map_err(|why| ChronosError::Read { path: path.clone(), why })?;
         let weights = Self { network, config, path, bytes: Arc::new(bytes) };
         weights.check()?;
@@ -57,48 +58,42 @@ impl Weights {
         ChronosError::Tensor { path: self.path.clone(), why }
     }
 
-    /// Compares names, dtypes, shapes and values with those of the network.
+    /// Refuses values that are not finite.
     fn check(&self) -> Result<(), ChronosError> {
         let tensors = self.tensors()?;
-        let mut known = BTreeSet::new();
         for parameter in self.network.parameters().list() {
             for name in &parameter.parts {
-                known.insert(name.as_str());
-                let tensor = self.tensor(&tensors, name, parameter.part())?;
-                if let Some(element) = tensor.data.iter().position(|x| !x.is_finite()) {
-                    let value = tensor.data[element];
-                    return Err(self.refused(format!("tensor {name} has {value} as element {element}")));
+                let (dtype, bytes) = self.view(&tensors, name, parameter.part())?;
+                for (number, piece) in bytes.chunks(PIECE * dtype.size()).enumerate() {
+                    let shape = Shape::from([piece.len() / dtype.size()]);
+                    let values = HostTensor::from_bytes(Spec { dtype, shape }, piece)
+                        .map_err(landfall::Error::from)?;
+                    if let Some(place) = values.data.iter().position(|x| !x.is_finite()) {
+                        let (value, element) = (values.data[place], number * PIECE + place);
+                        return Err(self.refused(format!("tensor {name} has {value} as element {element}")));
+                    }
                 }
             }
         }
-        known.extend(self.network.unread());
-        let unknown = tensors.names().into_iter().find(|name| !known.contains(name));
-        match unknown {
-            Some(name) => Err(self.refused(format!("tensor {name} belongs to no parameter of the model"))),
-            None => Ok(()),
-        }
+        Ok(())
+    }
+
+    /// Dtype and bytes of a tensor of this shape.
+    fn view<'a>(
+        &self,
+        all: &SafeTensors<'a>,
+        name: &str,
+        shape: Shape,
+    ) -> Result<(DType, &'a [u8]), ChronosError> {
+        let view = all.tensor(name).ok().filter(|view| view.shape() == shape.dims());
+        let view = view.ok_or_else(|| self.refused(format!("tensor {name} is no longer {shape}")))?;
+        Ok((header::float(name, view.dtype()).map_err(|why| self.refused(why))?, view.data()))
     }
 
     /// A tensor of this shape.
     fn tensor(&self, all: &SafeTensors<'_>, name: &str, shape: Shape) -> Result<HostTensor, ChronosError> {
-        let view = all
-            .tensor(name)
-            .map_err(|_| self.refused(format!("tensor {name} is missing; the model has it as {shape}")))?;
-        if view.shape() != shape.dims() {
-            return Err(
-                self.refused(format!("tensor {name} is {:?}, the model has it as {shape}", view.shape()))
-            );
-        }
-        let floats = [
-            (Dtype::F32, DType::F32),
-            (Dtype::F64, DType::F64),
-            (Dtype::BF16, DType::BF16),
-            (Dtype::F16, DType::F16),
-        ];
-        let Some((_, dtype)) = floats.into_iter().find(|(theirs, _)| *theirs == view.dtype()) else {
-            return Err(self.refused(format!("tensor {name} has dtype {:?}; give floats", view.dtype())));
-        };
-        Ok(HostTensor::from_bytes(Spec { dtype, shape }, view.data()).map_err(landfall::Error::from)?)
+        let (dtype, bytes) = self.view(all, name, shape)?;
+        Ok(HostTensor::from_bytes(Spec { dtype, shape }, bytes).map_err(landfall::Error::from)?)
     }
 
     /// The values of a parameter of the network.

@@ -7,8 +7,8 @@ use crate::models::chronos::{Network, Seen};
 use crate::nn::{Context, Mode};
 use crate::zero_shot::Unit;
 use landfall::{DType, Engine, Graph, Program, State};
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap};
 
 /// Series that are computed at once at most; a larger group is computed alone.
 const AT_ONCE: usize = 256;
@@ -175,6 +175,12 @@ impl Forecaster {
         self.network.name()
     }
 
+    /// Whether it reads covariates, and forecasts series of a group together.
+    #[must_use]
+    pub fn reads_covariates(&self) -> bool {
+        matches!(self.network, Network::Chronos2(_))
+    }
+
     /// Levels of the quantiles, ascending.
     #[must_use]
     pub fn levels(&self) -> &[f64] {
@@ -199,11 +205,13 @@ impl Forecaster {
     /// [`ChronosError::Horizon`]; a group without a target, and with a Chronos-Bolt one of several series; series or futures whose rows do
     /// not fit; infinite values; a target without a value; a device fault.
     #[allow(clippy::type_complexity, reason = "groups, targets, rows, levels")]
-    pub fn forecast(
+    pub fn forecast<G: Borrow<Group>>(
         &mut self,
-        groups: &[Group],
+        groups: &[G],
         horizon: usize,
     ) -> Result<Vec<Vec<Vec<Vec<f64>>>>, ChronosError> {
+        let groups: Vec<&Group> = groups.iter().map(Borrow::borrow).collect();
+        let groups = groups.as_slice();
         let most = self.most_rows();
         if horizon == 0 || horizon > most {
             return Err(ChronosError::Horizon { horizon, most });
@@ -215,12 +223,12 @@ impl Forecaster {
             }
         }
         let context = self.context();
-        let begun = |group: &Group| {
+        let begun = |group: &&Group| {
             let contexts = group.contexts().map(|c| c[c.len().saturating_sub(context)..].to_vec()).collect();
             vec![Path { contexts, ahead: Vec::new() }]
         };
         let mut paths: Vec<Vec<Path>> = groups.iter().map(begun).collect();
-        let blank = |group: &Group| vec![Vec::with_capacity(horizon); group.targets.len()];
+        let blank = |group: &&Group| vec![Vec::with_capacity(horizon); group.targets.len()];
         let mut done: Vec<Vec<Vec<Vec<f64>>>> = groups.iter().map(blank).collect();
         let levels = self.levels().to_vec();
         let (of_paths, mixture) = match &self.network {
@@ -249,7 +257,7 @@ impl Forecaster {
     /// Forecasts the next rows of all paths, those from `at` on.
     fn pass(
         &mut self,
-        groups: &[Group],
+        groups: &[&Group],
         paths: &mut [Vec<Path>],
         (at, ahead): (usize, usize),
     ) -> Result<(), ChronosError> {

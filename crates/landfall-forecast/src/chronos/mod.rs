@@ -19,12 +19,14 @@ mod error;
 mod fine_tuning;
 mod folder;
 mod forecaster;
+mod header;
 mod mixture;
 mod options;
 mod windows;
 
 pub use crate::zero_shot::Verdict;
 pub use adapter::Adapter;
+pub use config::is_chronos;
 pub use encode::{Categories, ordinal, target_means};
 pub use error::ChronosError;
 pub use fine_tuning::{FineTuning, Point};

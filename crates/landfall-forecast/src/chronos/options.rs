@@ -110,15 +110,20 @@ impl FineTuningOptions {
                 model.context
             ));
         }
-        Ok(())
+        self.precision().map(drop)
+    }
+
+    /// The dtype of arithmetic.
+    fn precision(&self) -> Result<DType, ChronosError> {
+        let dtype = DType::parse(&self.dtype).filter(|dtype| dtype.is_float() && *dtype != DType::F64);
+        dtype.ok_or_else(|| {
+            ChronosError::Options(format!("the dtype is {}; it must be f32, bf16 or f16", self.dtype))
+        })
     }
 
     /// What the trainer is made with, of so many groups a batch.
     pub(super) fn training(&self, groups: usize) -> Result<TrainingOptions, ChronosError> {
-        let dtype = DType::parse(&self.dtype).filter(|dtype| dtype.is_float());
-        let dtype = dtype.ok_or_else(|| {
-            ChronosError::Options(format!("the dtype is {}; it must be f32, bf16 or f16", self.dtype))
-        })?;
+        let dtype = self.precision()?;
         Ok(TrainingOptions {
             batch: groups,
             max_steps: Some(self.steps),

@@ -1,7 +1,7 @@
 //! Columns of a run that are known in advance, and their values in the rows that it forecasts.
 
 use super::values::Names;
-use super::{Run, RunError};
+use super::{Run, RunError, Settings};
 use crate::data::{Calendar, Future, Known, Panel, Purpose, ReadOptions, Series, ahead};
 use std::path::PathBuf;
 
@@ -61,21 +61,7 @@ impl Run {
         if given.is_empty() {
             return None;
         }
-        let settings = &self.resolved().settings;
-        let names = |names: &Option<Names>| names.as_ref().map(|names| names.0.clone());
-        let categorical = names(&settings.categorical).unwrap_or_default();
-        let asked = |c: &String| given.iter().any(|g| g.starts_with(&format!("{c}=")));
-        Some(ReadOptions {
-            categorical: categorical.into_iter().filter(asked).collect(),
-            columns: Some(given),
-            series_id: names(&settings.series_id),
-            date_column: names(&settings.date_column),
-            date_format: settings.date_format.clone(),
-            decimal: settings.decimal,
-            thousands: settings.thousands,
-            purpose: Purpose::Future,
-            ..ReadOptions::default()
-        })
+        Some(self.resolved().settings.future_options(given))
     }
 
     /// Whether the rows to forecast of these series have their values, so that a missing one is said before a session is
@@ -106,6 +92,27 @@ impl Run {
             Some(f) if f.ridge.is_some() => Ok(Vec::new()),
             Some(_) if !self.reads_known() => Ok(vec![vec![0.0; horizon]; known.len()]),
             Some(_) | None => Ok(ahead(series, &known, future, horizon)?),
+        }
+    }
+}
+
+impl Settings {
+    /// How rows after the last of the data are read that have these columns known in advance.
+    #[must_use]
+    pub fn future_options(&self, given: Vec<String>) -> ReadOptions {
+        let names = |names: &Option<Names>| names.as_ref().map(|names| names.0.clone());
+        let categorical = names(&self.categorical).unwrap_or_default();
+        let asked = |c: &String| given.iter().any(|g| g.starts_with(&format!("{c}=")));
+        ReadOptions {
+            categorical: categorical.into_iter().filter(asked).collect(),
+            columns: Some(given.clone()),
+            series_id: names(&self.series_id),
+            date_column: names(&self.date_column),
+            date_format: self.date_format.clone(),
+            decimal: self.decimal,
+            thousands: self.thousands,
+            purpose: Purpose::Future,
+            ..ReadOptions::default()
         }
     }
 }

@@ -117,6 +117,28 @@ impl Intervals {
         Ok(sums.iter().map(IntervalScore::from).collect())
     }
 
+    /// The name of the baseline, and the scores of the intervals that its errors in the validation windows make; none where these are
+    /// too few.
+    pub(crate) fn of_baseline(
+        panel: &WindowedPanel,
+        levels: &[f64],
+        period: usize,
+    ) -> Result<(String, Vec<IntervalScore>), RunError> {
+        let baseline = if period > 1 { Baseline::SeasonalNaive { period } } else { Baseline::LastValue };
+        let mut naive = baseline_source(baseline, panel);
+        let beside = Self::validated(&mut naive, panel, levels, Vec::new());
+        let beside = match beside {
+            Ok(intervals) => intervals.score(&mut naive, panel)?,
+            // It has fewer windows than the run where rolling origins took validation's place, or no season before them.
+            Err(
+                RunError::TooFewErrors { .. }
+                | RunError::Data(crate::data::DataError::Score(ScoreError::BadPeriod { .. })),
+            ) => Vec::new(),
+            Err(other) => return Err(other),
+        };
+        Ok((baseline.to_string(), beside))
+    }
+
     /// [`Intervals::score`] beside the scores of the intervals that the baseline's errors make in the same way.
     ///
     /// # Errors
@@ -128,19 +150,7 @@ impl Intervals {
         period: usize,
     ) -> Result<Vec<IntervalRecord>, RunError> {
         let own = self.score(source, panel)?;
-        let baseline = if period > 1 { Baseline::SeasonalNaive { period } } else { Baseline::LastValue };
-        let mut naive = baseline_source(baseline, panel);
-        let beside = Self::validated(&mut naive, panel, &self.levels, Vec::new());
-        let beside = match beside {
-            Ok(intervals) => intervals.score(&mut naive, panel)?,
-            // It has fewer windows than the run where rolling origins took validation's place, or no season before them.
-            Err(
-                RunError::TooFewErrors { .. }
-                | RunError::Data(crate::data::DataError::Score(ScoreError::BadPeriod { .. })),
-            ) => Vec::new(),
-            Err(other) => return Err(other),
-        };
-        let name = baseline.to_string();
+        let (name, beside) = Self::of_baseline(panel, &self.levels, period)?;
         let one = |(k, (level, own)): (usize, (&f64, IntervalScore))| IntervalRecord {
             level: *level,
             own,

@@ -2,7 +2,7 @@
 
 use crate::choice::Metric;
 use crate::data::conformal::IntervalSums;
-use crate::data::{Member, Metrics, QuantileScores, Segment, TokenNames, WindowedPanel};
+use crate::data::{ColumnScore, Member, Metrics, QuantileScores, Scores, Segment, TokenNames, WindowedPanel};
 use crate::train::{Evaluation, StepRecord};
 use serde::{Deserialize, Serialize};
 
@@ -285,9 +285,10 @@ impl EvaluationRecord {
         Some(BesideBaseline { metric, own, baseline, other: error(baseline) })
     }
 
-    /// That intervals are too wide or too narrow on the windows that were scored, a sentence for each such level.
+    /// That intervals are too wide or too narrow on the windows that were scored, a sentence for each such level; of those that are made
+    /// of a forecaster's errors, and are no quantiles of its own, also why.
     #[must_use]
-    pub fn coverage_remarks(&self) -> Vec<String> {
+    pub fn coverage_remarks(&self, of_errors: bool) -> Vec<String> {
         let of = |i: &IntervalRecord| {
             let (level, found) = (i.level, 100.0 * i.own.coverage);
             let (what, why) = match found - level {
@@ -295,9 +296,14 @@ impl EvaluationRecord {
                 less if less <= -POINTS => ("narrower", "smaller"),
                 _ => return None,
             };
+            let why = match of_errors {
+                true => {
+                    format!(", since the errors before the test rows, of which they are made, were {why}")
+                }
+                false => String::new(),
+            };
             Some(format!(
-                "Intervals of {level} % hold {found:.1} % of the test values: they are {what} than they should be, since the errors before \
-                 the test rows, of which they are made, were {why}."
+                "Intervals of {level} % hold {found:.1} % of the test values: they are {what} than they should be{why}."
             ))
         };
         self.intervals.iter().filter_map(of).collect()
@@ -308,6 +314,32 @@ impl EvaluationRecord {
     #[must_use]
     pub fn error(&self) -> f64 {
         self.classes.map(|c| c.cross_entropy).or(self.nll).unwrap_or(self.mse)
+    }
+
+    /// The record of forecasts that no session made, of a segment, with the errors of each series where there are several.
+    #[must_use]
+    pub fn of_scores(scores: Scores, segment: Segment, series: Vec<SeriesRecord>) -> Self {
+        let column = |c: ColumnScore| ColumnRecord { name: c.name, mse: c.mse, mae: c.mae, metrics: None };
+        Self {
+            step: 0,
+            split: segment.to_string(),
+            forecaster: None,
+            mse: scores.mse,
+            mae: scores.mae,
+            mse_drop_last: scores.mse_drop_last,
+            mae_drop_last: scores.mae_drop_last,
+            windows: scores.windows,
+            windows_drop_last: scores.windows_drop_last,
+            quantiles: None,
+            quantile_scores: None,
+            nll: None,
+            intervals: Vec::new(),
+            classes: None,
+            metrics: None,
+            baselines: Vec::new(),
+            columns: scores.per_column.into_iter().map(column).collect(),
+            series,
+        }
     }
 
     /// The record of an evaluation. Scaling is affine, so an error in the data's units is the scaled one times the

@@ -5,13 +5,15 @@
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use landfall::tune::{Cache, tune};
-use landfall::{DType, Engine, Graph, Program, State, StateSpec};
+use landfall::{DType, Engine, Graph, HostTensor, Program, State, StateSpec};
+use landfall_forecast::chronos;
 use landfall_forecast::run::{Settings, Synthetic};
-use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
+use landfall_train::checkpoint::{File, Progress, Tensor, load_checkpoint, save};
 use landfall_train::data::{
     Column, DataError, Frame, Panel, ReadOptions, Segment, Split, TimeUnit, WindowedPanel, parse,
 };
 use landfall_train::models::ModelKind;
+use landfall_train::models::chronos::{Chronos2, Chronos2Config};
 use landfall_train::train::{Dataset, Session};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,8 @@ pub(crate) enum Target {
     Checkpoint,
     /// An entry of the cache of tuned kernels.
     TuneCache,
+    /// The weights of a Chronos-2, to parameters that are all finite.
+    Chronos,
 }
 
 impl Target {
@@ -41,19 +45,23 @@ impl Target {
             Self::Config => "config",
             Self::Checkpoint => "checkpoint",
             Self::TuneCache => "tune-cache",
+            Self::Chronos => "chronos",
         }
     }
 }
 
 impl ValueEnum for Target {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Csv, Self::Frame, Self::Config, Self::Checkpoint, Self::TuneCache]
+        &[Self::Csv, Self::Frame, Self::Config, Self::Checkpoint, Self::TuneCache, Self::Chronos]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(self.name()))
     }
 }
+
+/// The file of the weights in a folder of Chronos-2.
+const WEIGHTS: &str = "model.safetensors";
 
 /// Whether an input was accepted; or what is wrong with what became of it.
 pub(crate) type Verdict = Result<bool, String>;
@@ -70,6 +78,8 @@ pub(crate) enum Entry {
     Checkpoint(Box<Session>, PathBuf),
     /// A cache that holds one entry, its file and its instruction.
     TuneCache(Engine, Cache, PathBuf, String),
+    /// The folder of the weights.
+    Chronos(PathBuf),
 }
 
 fn text(e: impl Display) -> String {
@@ -99,6 +109,10 @@ impl Entry {
                 Ok(Self::Checkpoint(Box::new(session()?), folder.join("checkpoint.safetensors")))
             }
             Target::TuneCache => tuned(folder),
+            Target::Chronos => {
+                std::fs::write(folder.join("config.json"), CHRONOS).map_err(text)?;
+                Ok(Self::Chronos(folder.to_owned()))
+            }
         }
     }
 
@@ -132,6 +146,10 @@ impl Entry {
                     Err(notice) => refused(notice),
                 }
             }
+            Self::Chronos(folder) => {
+                std::fs::write(folder.join(WEIGHTS), bytes).map_err(text)?;
+                read_chronos(folder)
+            }
         }
     }
 
@@ -153,6 +171,7 @@ impl Entry {
                 std::fs::read(path).map(Some).map_err(text)
             }
             Self::TuneCache(_, _, path, _) => std::fs::read(path).map(Some).map_err(text),
+            Self::Chronos(_) => chronos().map(Some),
         }
     }
 }
@@ -280,6 +299,53 @@ fn read_checkpoint(session: &mut Session, path: &Path) -> Verdict {
         Err(e) if weights(session)? == before => refused(e),
         Err(e) => Err(format!("a file that is refused changed the weights: {e}")),
     }
+}
+
+/// Options of a small Chronos-2.
+const CHRONOS: &str = r#"{"architectures": ["Chronos2Model"], "d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2,
+"chronos_config": {"context_length": 16, "input_patch_size": 4, "input_patch_stride": 4, "output_patch_size": 4, "quantiles": [0.1, 0.5, 0.9],
+"use_reg_token": true, "use_arcsinh": true, "max_output_patches": 2}}"#;
+
+/// Its weights: zeros.
+fn chronos() -> Result<Vec<u8>, String> {
+    let sizes = Chronos2Config {
+        patch: 4,
+        context: 16,
+        patches: 2,
+        levels: vec![0.1, 0.5, 0.9],
+        width: 8,
+        features: 4,
+        heads: 2,
+        hidden: 8,
+        layers: 1,
+        arcsinh: true,
+        time_scale: 16.0,
+        eps: 1e-6,
+        rope: 1e4,
+    };
+    let mut file = File::default();
+    file.metadata.insert("format".to_owned(), "pt".to_owned());
+    for parameter in Chronos2::new(sizes)?.parameters().list() {
+        let shape = parameter.part();
+        let zeros = HostTensor::new(DType::F32, shape, vec![0.0; shape.elements()]).map_err(text)?;
+        let tensors = parameter.parts.iter().map(|name| (name.clone(), Tensor::from(&zeros)));
+        file.tensors.extend(tensors);
+    }
+    file.to_bytes().map_err(text)
+}
+
+fn read_chronos(folder: &Path) -> Verdict {
+    let weights = match chronos::Weights::read(folder) {
+        Ok(weights) => weights,
+        Err(e) => return refused(e),
+    };
+    for parameter in weights.network.parameters().list() {
+        let value = weights.value(parameter).map_err(|e| format!("what was read has no value: {e}"))?;
+        if let Some(x) = value.data.iter().find(|x| !x.is_finite()) {
+            return Err(format!("a weight of {x} was accepted"));
+        }
+    }
+    Ok(true)
 }
 
 /// A cache with the choice for one product of matrices.

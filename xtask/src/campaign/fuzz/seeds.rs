@@ -33,7 +33,7 @@ pub(super) fn texts(target: Target) -> Vec<Vec<u8>> {
         // Repeated rows make files that are long enough for windows.
         Target::Csv => bytes(&CSV).into_iter().chain((0..3).map(series)).collect(),
         Target::Config => bytes(&CONFIG),
-        Target::Frame | Target::Checkpoint | Target::TuneCache => Vec::new(),
+        Target::Frame | Target::Checkpoint | Target::TuneCache | Target::Chronos => Vec::new(),
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn structured(
     random: &mut Random,
 ) -> Option<Vec<u8>> {
     match target {
-        Target::Checkpoint => checkpoint(sound, folder, random),
+        Target::Checkpoint | Target::Chronos => checkpoint(sound, folder, random),
         Target::TuneCache => cached(sound, random),
         Target::Csv | Target::Frame | Target::Config => None,
     }

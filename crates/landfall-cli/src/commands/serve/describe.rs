@@ -162,6 +162,7 @@ pub(super) fn pretrained(weights: Option<&Path>, forecaster: &PanelForecaster, m
         "columns": null,
         "targets": null,
         "rows": 1,
+        "covariates": forecaster.reads_covariates(),
         "context": forecaster.context(),
         "horizon": null,
         "longest_horizon": forecaster.most_rows(),
@@ -173,8 +174,22 @@ pub(super) fn pretrained(weights: Option<&Path>, forecaster: &PanelForecaster, m
     .to_string()
 }
 
+/// What of the API is for weights that read covariates.
+const COVARIATES: &str = "  \
+  known-future=price     columns whose values in the rows to forecast stand in `future`
+  categorical=sky        columns whose values are names
+  calendar=weekday       features of the dates
+
+With target= the columns that are not to be forecast are covariates. The rows after a history have the values of those known in
+advance, a second CSV (-F data=@history.csv -F future=@future.csv) or beside its columns:
+
+  -d '{\"columns\": {\"sales\": [...], \"price\": [...]}, \"future\": {\"columns\": {\"price\": [...]}}}'
+";
+
 /// The API without a run in plain text.
-pub(super) fn help_without_run(context: usize, most: usize, address: SocketAddr) -> String {
+pub(super) fn help_without_run(forecaster: &PanelForecaster, address: SocketAddr) -> String {
+    let (context, most) = (forecaster.context(), forecaster.most_rows());
+    let covariates = if forecaster.reads_covariates() { COVARIATES } else { "" };
     format!(
         "\
 Landfall's pretrained forecaster continues any series: 1 to {most} rows after a history, of which it reads the last {context} rows.
@@ -208,7 +223,7 @@ What is asked for stands in the address:
   quantiles=0.1,0.9      levels of quantiles
   target=sales           the columns to forecast, all columns of numbers if left out
   series=north           the name of a single series
-
+{covariates}
 The answer has one list of values for each of its columns; notes say which columns are left out:
 
   {{\"columns\": [...], \"interval_levels\": [...], \"forecasts\": [{{\"dates\": [...], \"values\": [[...], ...], \"intervals\": [...]}}], \"notes\": [...]}}

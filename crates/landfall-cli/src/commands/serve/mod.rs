@@ -144,10 +144,9 @@ fn without_run(args: &Args) -> Result<(), CliError> {
     let (pretrained, most) = (args.pretrained.as_deref(), usize::from(args.max_batch));
     let forecaster = PanelForecaster::new(pretrained, args.on.device, args.on.threads)?;
     forecaster.device().iter().for_each(|device| output::note(device));
-    let context = forecaster.context();
     let ready = Ready {
         model: describe::pretrained(pretrained, &forecaster, most),
-        help: describe::help_without_run(context, forecaster.most_rows(), opened.address),
+        help: describe::help_without_run(&forecaster, opened.address),
         title: pretrained
             .map_or_else(|| "the pretrained forecaster".to_owned(), |path| path.display().to_string()),
         forecasts: WithoutRun::of(&forecaster, limits(args).histories),

@@ -90,7 +90,7 @@ impl<'a> Results<'a> {
             output::line(&format!("{gap}{}\n", output::table(rows)))?;
             gap = "";
         }
-        for remark in last.coverage_remarks() {
+        for remark in last.coverage_remarks(true) {
             output::line(&format!("{remark}\n"))?;
         }
         if let Some(why) = no_baseline_intervals(last) {

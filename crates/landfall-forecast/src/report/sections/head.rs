@@ -84,7 +84,7 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord) {
         let rows: Vec<Vec<String>> = record.intervals.iter().flat_map(both).flatten().collect();
         let first = format!("Intervals, {units}");
         page.table(&[&first, "Coverage", "Mean width", "Interval score"], &rows, None);
-        let remarks = record.coverage_remarks();
+        let remarks = record.coverage_remarks(true);
         remarks.iter().for_each(|remark| page.paragraph("warn", remark));
         if remarks.is_empty() && record.windows >= FEW {
             page.paragraph("", "The intervals hold about as many of the test values as they should.");

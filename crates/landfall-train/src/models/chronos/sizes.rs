@@ -204,12 +204,17 @@ fn above_zero(numbers: &[(&str, f64)]) -> Result<(), String> {
     }
 }
 
+/// Levels of a stranger's list that are shown.
+const SHOWN: usize = 20;
+
 /// Refuses levels of quantiles that are none.
 fn levels_fit(levels: &[f64]) -> Result<(), String> {
     let inside = levels.iter().all(|level| 0.0 < *level && *level < 1.0);
     if levels.is_empty() || levels.len() > 1000 || !inside || !levels.is_sorted_by(|a, b| a < b) {
+        let (shown, count) = (&levels[..levels.len().min(SHOWN)], levels.len());
+        let more = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
         return Err(format!(
-            "quantiles are {levels:?}; they must be 1 to 1,000 levels above 0 and below 1, ascending"
+            "quantiles are {shown:?}{more}; they must be 1 to 1,000 levels above 0 and below 1, ascending"
         ));
     }
     Ok(())
