@@ -1,9 +1,9 @@
 //! Chronos-2 from a folder: what is forecast, and folders of strangers. Beside the authors' package it is tested in Python.
 
-use landfall::{DType, Engine, HostTensor, State};
+use landfall::{DType, Engine, State};
 use landfall_forecast::chronos::{ChronosError, Forecaster, Group, Known, Weights};
-use landfall_train::checkpoint::{File, Tensor};
-use landfall_train::models::chronos::{Chronos2, Chronos2Config};
+use landfall_train::checkpoint::File;
+use landfall_train::models::chronos::Chronos2Config;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -27,36 +27,9 @@ fn sizes() -> Chronos2Config {
     }
 }
 
-fn config() -> Value {
-    json!({
-        "architectures": ["Chronos2Model"],
-        "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 2,
-        "layer_norm_epsilon": 1e-6, "feed_forward_proj": "relu", "rope_theta": 1e4,
-        "chronos_config": {
-            "context_length": 64, "input_patch_size": 4, "input_patch_stride": 4, "output_patch_size": 4,
-            "quantiles": [0.1, 0.5, 0.9], "use_reg_token": true, "use_arcsinh": true, "max_output_patches": 2
-        }
-    })
-}
-
-/// A folder as the authors' package writes it, of initial weights.
+/// A folder of initial weights.
 fn folder(path: &Path) -> Done {
-    let network = Chronos2::new(sizes())?;
-    let engine = Engine::cpu_with_threads(1)?;
-    let mut state = State::new(&engine, &network.parameters().state_spec(DType::F32)?)?;
-    network.parameters().initialise(&mut state, 1)?;
-    let mut file = File::default();
-    for parameter in network.parameters().list() {
-        let value = state.read_host(&parameter.name)?;
-        let shape = parameter.shape.with(0, parameter.shape.dims()[0] / parameter.parts.len());
-        for (name, data) in parameter.parts.iter().zip(value.data.chunks(shape.elements())) {
-            let own = HostTensor::new(DType::F32, shape, data.to_vec()).map_err(landfall::Error::from)?;
-            file.tensors.insert(name.clone(), Tensor::from(&own));
-        }
-    }
-    std::fs::create_dir_all(path)?;
-    file.write(&path.join("model.safetensors"))?;
-    Ok(std::fs::write(path.join("config.json"), config().to_string())?)
+    Ok(Weights::initial(sizes(), 1)?.write(path)?)
 }
 
 fn wave(rows: usize, first: usize) -> Vec<f64> {
@@ -165,8 +138,9 @@ fn folders_of_strangers_are_refused_or_read() -> Done {
 fn what_is_not_supported_is_named() -> Done {
     let temporary = tempfile::tempdir()?;
     folder(temporary.path())?;
+    let config = std::fs::read_to_string(temporary.path().join("config.json"))?;
     let told = |change: &dyn Fn(&mut Value)| -> Result<String, Box<dyn std::error::Error>> {
-        let mut own = config();
+        let mut own: Value = serde_json::from_str(&config)?;
         change(&mut own);
         std::fs::write(temporary.path().join("config.json"), own.to_string())?;
         Ok(Weights::read(temporary.path()).err().map_or_else(String::new, |why| why.to_string()))
