@@ -5,12 +5,12 @@
 mod gpu;
 
 use gpu::on_each_device;
-use landfall::{DType, Engine, HostTensor, State};
+use landfall::Engine;
 use landfall_forecast::chronos::{
     Adapter, ChronosError, FineTuning, FineTuningOptions, Forecaster, Group, Known, Verdict, Weights,
 };
-use landfall_train::checkpoint::{File, Tensor};
-use landfall_train::models::chronos::{Chronos2, Chronos2Config};
+use landfall_train::checkpoint::File;
+use landfall_train::models::chronos::Chronos2Config;
 use landfall_train::nn::LowRank;
 use serde_json::json;
 use std::path::Path;
@@ -25,14 +25,13 @@ on_each_device!(
     an_adapter_apart_is_the_merged_one,
 );
 
-/// Initial weights in a folder as the authors' package writes it.
+/// Initial weights in a folder.
 fn weights(path: &Path) -> Result<Weights, Box<dyn std::error::Error>> {
-    let levels = vec![0.1, 0.5, 0.9];
-    let network = Chronos2::new(Chronos2Config {
+    let sizes = Chronos2Config {
         patch: 4,
         context: 32,
         patches: 2,
-        levels: levels.clone(),
+        levels: vec![0.1, 0.5, 0.9],
         width: 16,
         features: 4,
         heads: 2,
@@ -42,28 +41,8 @@ fn weights(path: &Path) -> Result<Weights, Box<dyn std::error::Error>> {
         time_scale: 32.0,
         eps: 1e-6,
         rope: 1e4,
-    })?;
-    let mut state = State::new(&engine()?, &network.parameters().state_spec(DType::F32)?)?;
-    network.parameters().initialise(&mut state, 1)?;
-    let mut file = File::default();
-    for parameter in network.parameters().list() {
-        let (value, shape) = (state.read_host(&parameter.name)?, parameter.part());
-        for (name, data) in parameter.parts.iter().zip(value.data.chunks(shape.elements())) {
-            let own = HostTensor::new(DType::F32, shape, data.to_vec()).map_err(landfall::Error::from)?;
-            file.tensors.insert(name.clone(), Tensor::from(&own));
-        }
-    }
-    std::fs::create_dir_all(path)?;
-    file.write(&path.join("model.safetensors"))?;
-    let config = json!({
-        "architectures": ["Chronos2Model"],
-        "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 2,
-        "chronos_config": {
-            "context_length": 32, "input_patch_size": 4, "input_patch_stride": 4, "output_patch_size": 4,
-            "quantiles": levels, "use_reg_token": true, "use_arcsinh": true, "max_output_patches": 2
-        }
-    });
-    std::fs::write(path.join("config.json"), config.to_string())?;
+    };
+    Weights::initial(sizes, 1)?.write(path)?;
     Ok(Weights::read(path)?)
 }
 

@@ -1,10 +1,8 @@
 //! Folders of a Chronos-2 whose options and header say what cannot be: refused in words, with no more memory than twice the file.
 #![cfg(target_os = "linux")]
 
-use landfall::{DType, Engine, HostTensor, State};
 use landfall_forecast::chronos::Weights;
-use landfall_train::checkpoint::{File, Tensor};
-use landfall_train::models::chronos::{Chronos2, Chronos2Config};
+use landfall_train::models::chronos::Chronos2Config;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -30,34 +28,6 @@ fn sizes() -> Chronos2Config {
         eps: 1e-6,
         rope: 1e4,
     }
-}
-
-fn config() -> Value {
-    json!({
-        "architectures": ["Chronos2Model"],
-        "d_model": 256, "d_kv": 32, "d_ff": 1024, "num_layers": 4, "num_heads": 8,
-        "layer_norm_epsilon": 1e-6, "feed_forward_proj": "relu", "rope_theta": 1e4,
-        "chronos_config": {
-            "context_length": 512, "input_patch_size": 8, "input_patch_stride": 8, "output_patch_size": 8,
-            "quantiles": [0.1, 0.5, 0.9], "use_reg_token": true, "use_arcsinh": true, "max_output_patches": 4
-        }
-    })
-}
-
-/// The bytes of a file of weights, of 18 MiB.
-fn weights() -> Result<Vec<u8>, Box<dyn std::error::Error>> {
-    let network = Chronos2::new(sizes())?;
-    let mut state = State::new(&Engine::cpu_with_threads(1)?, &network.parameters().state_spec(DType::F32)?)?;
-    network.parameters().initialise(&mut state, 1)?;
-    let mut file = File::default();
-    for parameter in network.parameters().list() {
-        let (value, shape) = (state.read_host(&parameter.name)?, parameter.part());
-        for (name, data) in parameter.parts.iter().zip(value.data.chunks(shape.elements())) {
-            let own = HostTensor::new(DType::F32, shape, data.to_vec()).map_err(landfall::Error::from)?;
-            file.tensors.insert(name.clone(), Tensor::from(&own));
-        }
-    }
-    Ok(file.to_bytes()?)
 }
 
 /// Numbers that follow from a seed.
@@ -181,9 +151,9 @@ fn read(folder: &Path) -> Result<(usize, Option<String>), Box<dyn std::error::Er
 fn a_thousand_strange_folders_are_refused_in_little_memory() -> Done {
     let temporary = tempfile::tempdir()?;
     let (options, file) = (temporary.path().join("config.json"), temporary.path().join("model.safetensors"));
-    let whole = weights()?;
-    std::fs::write(&options, config().to_string())?;
-    std::fs::write(&file, &whole)?;
+    // 18 MiB.
+    Weights::initial(sizes(), 1)?.write(temporary.path())?;
+    let (config, whole) = (std::fs::read_to_string(&options)?, std::fs::read(&file)?);
     let (mut most, said) = read(temporary.path())?;
     assert_eq!(said, None, "the sound folder is read");
     assert!(most > whole.len() / 2, "{most} bytes were measured for a file of {}", whole.len());
@@ -191,9 +161,9 @@ fn a_thousand_strange_folders_are_refused_in_little_memory() -> Done {
     let mut accepted = 0;
     for case in 0..2 * CASES {
         if case < CASES {
-            std::fs::write(&options, changed(config(), &mut draws).to_string())?;
+            std::fs::write(&options, changed(serde_json::from_str(&config)?, &mut draws).to_string())?;
         } else {
-            std::fs::write(&options, config().to_string())?;
+            std::fs::write(&options, &config)?;
             std::fs::write(&file, rewritten(&whole, &mut draws))?;
         }
         let (memory, said) = read(temporary.path())?;

@@ -4,6 +4,7 @@ use super::error::ChronosError;
 use crate::files::read_text;
 use crate::models::chronos::{Activation, Chronos2, Chronos2Config, ChronosBolt, ChronosBoltConfig, Network};
 use serde::Deserialize;
+use serde_json::json;
 use std::path::Path;
 
 const CHRONOS_2: &str = "Chronos2Model";
@@ -217,4 +218,31 @@ fn whole_patches(option: &'static str, size: usize, own: &Forecasting) -> Result
         return Ok(());
     }
     Err((option, size.to_string(), "only that of input_patch_size is supported"))
+}
+
+/// The text of a `config.json` that says these sizes, as the authors' package reads it.
+pub(super) fn text(c: &Chronos2Config) -> String {
+    let options = json!({
+        "architectures": [CHRONOS_2],
+        "d_model": c.width,
+        "d_kv": c.features,
+        "d_ff": c.hidden,
+        "num_layers": c.layers,
+        "num_heads": c.heads,
+        "layer_norm_epsilon": c.eps,
+        "feed_forward_proj": "relu",
+        "rope_theta": c.rope,
+        "chronos_config": {
+            "context_length": c.context,
+            "input_patch_size": c.patch,
+            "input_patch_stride": c.patch,
+            "output_patch_size": c.patch,
+            "max_output_patches": c.patches,
+            "quantiles": c.levels,
+            "use_reg_token": true,
+            "use_arcsinh": c.arcsinh,
+            "time_encoding_scale": c.time_scale
+        }
+    });
+    format!("{options:#}\n")
 }

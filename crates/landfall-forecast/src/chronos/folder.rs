@@ -4,9 +4,9 @@ use super::error::ChronosError;
 use super::{config, header};
 use crate::checkpoint::{File, Tensor};
 use crate::files;
-use crate::models::chronos::Network;
+use crate::models::chronos::{Chronos2, Chronos2Config, Network};
 use crate::nn::Parameter;
-use landfall::{DType, HostTensor, Shape, Spec, State};
+use landfall::{DType, Engine, HostTensor, Shape, Spec, State};
 use safetensors::SafeTensors;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,36 @@ impl Weights {
         let weights = Self { network, config, path, bytes: Arc::new(bytes) };
         weights.check()?;
         Ok(weights)
+    }
+
+    /// Initial weights of a model of these sizes, which are drawn by a seed: to train one from the start, and for trials.
+    ///
+    /// ```
+    /// use landfall_forecast::chronos::Weights;
+    /// use landfall_train::models::chronos::Chronos2Config;
+    /// let sizes = Chronos2Config {
+    ///     patch: 4, context: 64, patches: 2, levels: vec![0.1, 0.5, 0.9], width: 16, features: 4, heads: 2, hidden: 24, layers: 2,
+    ///     arcsinh: true, time_scale: 64.0, eps: 1e-6, rope: 1e4,
+    /// };
+    /// let folder = std::env::temp_dir().join("landfall-initial-chronos-2");
+    /// Weights::initial(sizes, 1)?.write(&folder)?;
+    /// assert_eq!(Weights::read(&folder)?.network.context(), 64);
+    /// # std::fs::remove_dir_all(folder).ok();
+    /// # Ok::<(), landfall_forecast::chronos::ChronosError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Sizes that do not fit each other; not enough memory.
+    pub fn initial(sizes: Chronos2Config, seed: u64) -> Result<Self, ChronosError> {
+        let (config, path) = (config::text(&sizes), PathBuf::from(WEIGHTS));
+        let wrong = |why: String| ChronosError::Config { path: CONFIG.into(), why };
+        let network = Network::Chronos2(Chronos2::new(sizes).map_err(wrong)?);
+        let parameters = network.parameters();
+        // Values do not depend on the threads.
+        let mut state = State::new(&Engine::cpu_with_threads(1)?, &parameters.state_spec(DType::F32)?)?;
+        parameters.initialise(&mut state, seed)?;
+        let none = Self { network, config, path, bytes: Arc::default() };
+        none.with(|parameter| Ok(state.read_host(&parameter.name)?))
     }
 
     fn tensors(&self) -> Result<SafeTensors<'_>, ChronosError> {

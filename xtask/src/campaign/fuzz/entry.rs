@@ -5,15 +5,15 @@
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use landfall::tune::{Cache, tune};
-use landfall::{DType, Engine, Graph, HostTensor, Program, State, StateSpec};
+use landfall::{DType, Engine, Graph, Program, State, StateSpec};
 use landfall_forecast::chronos;
 use landfall_forecast::run::{Settings, Synthetic};
-use landfall_train::checkpoint::{File, Progress, Tensor, load_checkpoint, save};
+use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
 use landfall_train::data::{
     Column, DataError, Frame, Panel, ReadOptions, Segment, Split, TimeUnit, WindowedPanel, parse,
 };
 use landfall_train::models::ModelKind;
-use landfall_train::models::chronos::{Chronos2, Chronos2Config};
+use landfall_train::models::chronos::Chronos2Config;
 use landfall_train::train::{Dataset, Session};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ impl Entry {
             }
             Target::TuneCache => tuned(folder),
             Target::Chronos => {
-                std::fs::write(folder.join("config.json"), CHRONOS).map_err(text)?;
+                chronos(folder)?;
                 Ok(Self::Chronos(folder.to_owned()))
             }
         }
@@ -171,7 +171,10 @@ impl Entry {
                 std::fs::read(path).map(Some).map_err(text)
             }
             Self::TuneCache(_, _, path, _) => std::fs::read(path).map(Some).map_err(text),
-            Self::Chronos(_) => chronos().map(Some),
+            Self::Chronos(folder) => {
+                chronos(folder)?;
+                std::fs::read(folder.join(WEIGHTS)).map(Some).map_err(text)
+            }
         }
     }
 }
@@ -301,13 +304,8 @@ fn read_checkpoint(session: &mut Session, path: &Path) -> Verdict {
     }
 }
 
-/// Options of a small Chronos-2.
-const CHRONOS: &str = r#"{"architectures": ["Chronos2Model"], "d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2,
-"chronos_config": {"context_length": 16, "input_patch_size": 4, "input_patch_stride": 4, "output_patch_size": 4, "quantiles": [0.1, 0.5, 0.9],
-"use_reg_token": true, "use_arcsinh": true, "max_output_patches": 2}}"#;
-
-/// Its weights: zeros.
-fn chronos() -> Result<Vec<u8>, String> {
+/// Writes a small Chronos-2 of initial weights.
+fn chronos(folder: &Path) -> Result<(), String> {
     let sizes = Chronos2Config {
         patch: 4,
         context: 16,
@@ -323,15 +321,7 @@ fn chronos() -> Result<Vec<u8>, String> {
         eps: 1e-6,
         rope: 1e4,
     };
-    let mut file = File::default();
-    file.metadata.insert("format".to_owned(), "pt".to_owned());
-    for parameter in Chronos2::new(sizes)?.parameters().list() {
-        let shape = parameter.part();
-        let zeros = HostTensor::new(DType::F32, shape, vec![0.0; shape.elements()]).map_err(text)?;
-        let tensors = parameter.parts.iter().map(|name| (name.clone(), Tensor::from(&zeros)));
-        file.tensors.extend(tensors);
-    }
-    file.to_bytes().map_err(text)
+    chronos::Weights::initial(sizes, 1).and_then(|weights| weights.write(folder)).map_err(text)
 }
 
 fn read_chronos(folder: &Path) -> Verdict {
