@@ -132,7 +132,7 @@ fn chosen(op: &dyn Tested) -> Check<Vec<Case>> {
 }
 
 /// Elements and operations of a case that is quick.
-const QUICK: usize = 20_000;
+const QUICK: usize = 5_000;
 
 /// Every fault that a call can have, and the reason where a kind has none.
 fn faults(case: &Case) -> (Vec<Fault>, Vec<(Kind, &'static str)>) {
