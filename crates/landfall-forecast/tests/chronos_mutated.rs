@@ -6,6 +6,7 @@ use landfall_train::models::chronos::Chronos2Config;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 type Done = Result<(), Box<dyn std::error::Error>>;
 
@@ -147,35 +148,58 @@ fn read(folder: &Path) -> Result<(usize, Option<String>), Box<dyn std::error::Er
     Ok(serde_json::from_slice(&std::fs::read(folder.join("said.json"))?)?)
 }
 
+/// A strange folder in place of this one, by its number: the memory that reading it takes, and what it says.
+fn strange_folder(
+    folder: &Path,
+    (config, whole): (&str, &[u8]),
+    case: usize,
+) -> Result<(usize, Option<String>), Box<dyn std::error::Error>> {
+    let (options, file) = (folder.join("config.json"), folder.join("model.safetensors"));
+    let mut draws = Draws(7 + case as u64);
+    if case.is_multiple_of(2) {
+        std::fs::write(&options, changed(serde_json::from_str(config)?, &mut draws).to_string())?;
+        std::fs::write(&file, whole)?;
+    } else {
+        std::fs::write(&options, config)?;
+        std::fs::write(&file, rewritten(whole, &mut draws))?;
+    }
+    read(folder)
+}
+
 #[test]
 fn a_thousand_strange_folders_are_refused_in_little_memory() -> Done {
     let temporary = tempfile::tempdir()?;
-    let (options, file) = (temporary.path().join("config.json"), temporary.path().join("model.safetensors"));
     // 18 MiB.
     Weights::initial(sizes(), 1)?.write(temporary.path())?;
-    let (config, whole) = (std::fs::read_to_string(&options)?, std::fs::read(&file)?);
-    let (mut most, said) = read(temporary.path())?;
+    let config = std::fs::read_to_string(temporary.path().join("config.json"))?;
+    let whole = std::fs::read(temporary.path().join("model.safetensors"))?;
+    let (first, said) = read(temporary.path())?;
     assert_eq!(said, None, "the sound folder is read");
-    assert!(most > whole.len() / 2, "{most} bytes were measured for a file of {}", whole.len());
-    let mut draws = Draws(7);
-    let mut accepted = 0;
-    for case in 0..2 * CASES {
-        if case < CASES {
-            std::fs::write(&options, changed(serde_json::from_str(&config)?, &mut draws).to_string())?;
-        } else {
-            std::fs::write(&options, &config)?;
-            std::fs::write(&file, rewritten(&whole, &mut draws))?;
-        }
-        let (memory, said) = read(temporary.path())?;
-        most = most.max(memory);
-        match said {
-            Some(said) => {
-                let start: String = said.chars().take(200).collect();
-                assert!(said.lines().count() == 1 && said.len() < 4096, "{case}: {start}");
+    assert!(first > whole.len() / 2, "{first} bytes were measured for a file of {}", whole.len());
+    let (most, accepted) = (AtomicUsize::new(first), AtomicUsize::new(0));
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = |worker: usize| -> Result<(), String> {
+        let folder = tempfile::tempdir().map_err(|why| why.to_string())?;
+        for case in (worker..2 * CASES).step_by(workers) {
+            let (memory, said) = strange_folder(folder.path(), (&config, &whole), case)
+                .map_err(|why| format!("folder {case}: {why}"))?;
+            most.fetch_max(memory, Relaxed);
+            match said {
+                Some(said) if said.lines().count() == 1 && said.len() < 4096 => {}
+                Some(said) => {
+                    return Err(format!("folder {case}: {}", said.chars().take(200).collect::<String>()));
+                }
+                None => drop(accepted.fetch_add(1, Relaxed)),
             }
-            None => accepted += 1,
         }
-    }
+        Ok(())
+    };
+    let work = &work;
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+        all.into_iter().try_for_each(|one| one.join().map_err(|_| "a worker ended".to_owned())?)
+    })?;
+    let (most, accepted) = (most.into_inner(), accepted.into_inner());
     println!("{accepted} accepted; at most {most} bytes of memory for a file of {}", whole.len());
     // Options that no shape depends on, and some metadata.
     assert!(accepted < CASES / 2, "{accepted} accepted");

@@ -101,7 +101,12 @@ fn r31_tuning_leaves_live_operands_alone() {
     for engine in engines() {
         let (mut tuned_ops, mut calls) = (Vec::new(), 0);
         for op in table() {
-            for case in cases(op.as_ref()).expect("samples") {
+            let mut all = cases(op.as_ref()).expect("samples");
+            if engine.device() == DeviceKind::Cpu {
+                // The processor's candidates are the same in every dtype.
+                all.dedup_by_key(|case| case.sample);
+            }
+            for case in all {
                 for shared in sharings(&case) {
                     let live = Live::new(&engine, &case, &shared);
                     let before = live.bytes(&engine);
