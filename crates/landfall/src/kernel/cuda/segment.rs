@@ -163,10 +163,8 @@ impl Joined {
         for member in members {
             let arguments = member.arguments().map(|(kind, own, steps)| {
                 let step = steps.first().copied().unwrap_or(0);
-                let start = match kind {
-                    Passed::Pointer => addresses.place(own[0]),
-                    other => constant(other, own),
-                };
+                let start =
+                    if kind == Passed::Pointer { addresses.place(own[0]) } else { constant(kind, own) };
                 let value = if step == 0 { start } else { format!("{start} + part * {step}ull") };
                 let given = mode == Mode::Group || kind == Passed::Pointer || step != 0;
                 Argument { kind, value, given }
