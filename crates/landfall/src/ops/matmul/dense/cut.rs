@@ -22,8 +22,8 @@ pub(super) const PARTS: usize = 128;
 const SMALL: usize = 1 << 15;
 const LONG: usize = 2048;
 const PART: usize = 128;
-/// Multiplications at most of our kernel: in larger products the library's are faster. Of 16 bits they are sooner; ours, of which
-/// many can be one launch, are for small ones.
+/// Multiplications at most of our kernel: in larger products the library's are faster. Of 16 bits it has tensor cores, too: there our
+/// kernel is for products so small that many of them in one launch are what counts.
 const WORK: usize = 1 << 31;
 const SMALL_WORK: usize = 1 << 28;
 /// Of tensor cores: inner elements of a part at least, and those in shared memory at once, at most; rows and columns of a tile.
