@@ -6,12 +6,10 @@ use std::process::{Command, Stdio};
 /// What links for a target.
 #[derive(Clone, Copy, PartialEq)]
 enum Linker {
-    /// cargo-zigbuild, which has the C library of Linux targets. With a version of glibc, the oldest that the program runs on.
+    /// cargo-zigbuild, which has the C libraries of Linux and macOS. With a version of glibc, the oldest that the program runs on.
     Zig(&'static str),
     /// A C compiler of this name.
     Compiler(&'static str),
-    /// The linker of macOS, on macOS.
-    Apple,
 }
 
 /// A target.
@@ -43,10 +41,10 @@ pub(super) const TARGETS: &[Target] = &[
         triple: "x86_64-pc-windows-gnu",
         linker: Linker::Compiler("x86_64-w64-mingw32-gcc"),
         runner: &["wine"],
-        wheel: None,
+        wheel: Some("off"),
     },
-    Target { triple: "aarch64-apple-darwin", linker: Linker::Apple, runner: &[], wheel: None },
-    Target { triple: "x86_64-apple-darwin", linker: Linker::Apple, runner: &[], wheel: None },
+    Target { triple: "aarch64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: Some("off") },
+    Target { triple: "x86_64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: Some("off") },
 ];
 
 impl Target {
@@ -68,7 +66,6 @@ impl Target {
         match self.linker {
             Linker::Zig(_) => answers("cargo-zigbuild"),
             Linker::Compiler(name) => answers(name),
-            Linker::Apple => cfg!(target_os = "macos"),
         }
     }
 
@@ -94,11 +91,22 @@ impl Target {
     pub(super) fn cargo(&self, top: &Path) -> Command {
         let (build, oldest) = match self.linker {
             Linker::Zig(oldest) => ("zigbuild", oldest),
-            Linker::Compiler(_) | Linker::Apple => ("build", ""),
+            Linker::Compiler(_) => ("build", ""),
         };
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(top).args([build, "--target", &format!("{}{oldest}", self.triple)]);
+        let mut cargo = self.begin(top, env!("CARGO"));
+        cargo.args([build, "--target", &format!("{}{oldest}", self.triple)]);
         cargo
+    }
+
+    /// A program in the checkout that links for it. Zig has the library of macOS's system, but no framework: names of the one that is
+    /// asked for stand in a folder of the form of Apple's kit. Version 11 is the first for both processors.
+    pub(super) fn begin(&self, top: &Path, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(top);
+        if self.triple.contains("apple") && cfg!(not(target_os = "macos")) {
+            command.env("SDKROOT", top.join("xtask/src/release/macos")).env("MACOSX_DEPLOYMENT_TARGET", "11.0");
+        }
+        command
     }
 }
 
