@@ -7,8 +7,8 @@ use crate::values::{DType, Layout, Operand};
 pub(in crate::ops) const BLOCK: u32 = 256;
 /// Rows of a block, at least, where there are as many: so that no row that is cut has too few segments.
 const ROWS: usize = 16;
-/// Blocks that a large GPU holds at once: to have as many, rows are cut.
-const BLOCKS: usize = 1024;
+/// Blocks that keep a large GPU reading: to have as many, rows are cut.
+const BLOCKS: usize = 2048;
 /// Segments of a row that is cut, at least: a lane reads its units one after the other, and to wait for fewer than these
 /// takes no longer than a second launch.
 const SEGMENTS: usize = 8;
