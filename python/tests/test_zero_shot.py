@@ -173,7 +173,7 @@ def test_weights_that_are_none_are_refused(tmp_path):
         (FileError, "none.*not a whole safetensors file", lambda: small(pretrained=tmp_path / "none.safetensors")),
         (FileError, "no forecaster of unknown series", lambda: small(pretrained=tmp_path / "other.safetensors")),
         (ArgumentError, "pretrained 3: give the path", lambda: small(pretrained=3)),
-        (ArgumentError, "of landfall pretrain", lambda: Forecaster("auto", pretrained="w.safetensors")),
+        (FileError, "w.safetensors", lambda: Forecaster("auto", pretrained="w.safetensors")),
     ]:
         with pytest.raises(error, match=said):
             call()
