@@ -70,8 +70,8 @@ impl Failure {
             )
         );
         let (of_zero_shot, of_chronos) = self.of_network();
-        let diverged = diverged
-            || matches!(of_chronos, Some(ChronosError::Engine(landfall::Error::NonFinite { .. })));
+        let diverged =
+            diverged || matches!(of_chronos, Some(ChronosError::Engine(landfall::Error::NonFinite { .. })));
         let file = matches!(
             of_run,
             Some(

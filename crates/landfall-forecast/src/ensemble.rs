@@ -6,63 +6,26 @@
 //! have one of these as its only member ([`Members`]). The network is the one that the library carries, or a named one
 //! ([`Ensemble::with_network`]).
 
+mod error;
 mod members;
 mod network;
 
+pub use error::EnsembleError;
 pub use members::Members;
 pub use network::{NamedNetwork, PretrainedMember, Reach};
 
 use crate::files;
-use crate::pretrained_network::NetworkError;
 use crate::zero_shot::{Quantiles, normal};
-use landfall_local::{Fitted, LocalError, Task, forecast_all};
+use landfall_local::{Fitted, Task, forecast_all};
+use network::quantiles;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows before a forecast that a statistical model reads, and rows that it is fit on, at most: the context of the shipped network.
 const ROWS: usize = 1024;
-
-/// Why an ensemble does not forecast.
-#[derive(thiserror::Error)]
-pub enum EnsembleError {
-    /// The pretrained network.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
-    /// Weights that are named for the pretrained network.
-    #[error(
-        "the pretrained network of the run's ensemble, {}: {why}; bring the weights of the run back, or train it again", path.display()
-    )]
-    Weights {
-        /// Where they were.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// A statistical model.
-    #[error("series `{series}`: {why}")]
-    Local {
-        /// The series.
-        series: String,
-        /// What it says.
-        why: LocalError,
-    },
-    /// The file of a run.
-    #[error("{}: {why}; train the run again", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// A processor without threads or memory.
-    #[error(transparent)]
-    Engine(#[from] landfall::Error),
-}
-
-landfall::debug_as_text!(EnsembleError);
 
 /// Rows of a column of a series, to be forecast from.
 #[derive(Debug, Clone, Copy)]
@@ -232,6 +195,14 @@ impl Ensemble {
         &self.network
     }
 
+    /// Makes its pretrained network ready where it takes part, which else the first forecast does.
+    ///
+    /// # Errors
+    /// [`EnsembleError::Weights`]; not enough memory; a device fault.
+    pub fn make_ready(&self) -> Result<(), EnsembleError> {
+        if self.fits.members.share() > 0.0 { self.network.with(self.threads, |_| Ok(())) } else { Ok(()) }
+    }
+
     /// Rows that it forecasts at most.
     #[must_use]
     pub fn most_rows(members: Members, reach: Reach) -> usize {
@@ -309,7 +280,8 @@ impl Ensemble {
         if share > 0.0 {
             let first = |past: &Past<'_>| past.values.len().saturating_sub(self.network.context());
             let rows: Vec<&[f64]> = past.iter().map(|past| &past.values[first(past)..]).collect();
-            for (ahead, rows) in all.iter_mut().zip(self.network.forecast(self.threads, &rows, horizon)?) {
+            let found = self.network.with(self.threads, |network| quantiles(network, &rows, horizon))?;
+            for (ahead, rows) in all.iter_mut().zip(found) {
                 for ((m, spread), quantiles) in ahead.values.iter_mut().zip(&mut ahead.spread).zip(rows) {
                     let median = quantiles[quantiles.len() / 2];
                     *m = share * median + (1.0 - share) * *m;
@@ -438,6 +410,21 @@ mod tests {
             assert_eq!(all.spread[step], row.map(|q| q - row[4]));
             assert!(half.spread[step][0] < 0.0 && half.spread[step][4] == 0.0 && half.spread[step][8] > 0.0);
         }
+    }
+
+    #[test]
+    fn a_large_network_is_more_work() {
+        let large = Reach { context: 2048, most_rows: 64, cost: 30.0 };
+        let work = |members, reach| Ensemble::work(members, reach, 4096, 32);
+        for members in [Members::All, Members::Pretrained] {
+            assert_eq!(work(members, Reach::default()), 132);
+            assert_eq!(work(members, large), 30 * 260);
+            assert_eq!(Ensemble::most_rows(members, large), 64);
+        }
+        // Where it has no part its reach says nothing.
+        assert_eq!(work(Members::Statistical, large), 132);
+        assert_eq!(work(Members::Ets, large), 3);
+        assert_eq!(Ensemble::most_rows(Members::Ets, large), usize::MAX);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The pretrained network of an ensemble: the one that the library carries, or one that is named.
 
-use super::EnsembleError;
+use super::error::EnsembleError;
 use crate::chronos::Group;
 use crate::models::zero_shot::LEVELS;
 use crate::pretrained_network::{Network, Weights};
@@ -8,7 +8,7 @@ use crate::zero_shot::{MOST_ROWS, Quantiles, quantile_at};
 use landfall::Engine;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Rows that the shipped network reads at most, rows of its patches, and its parameters.
 const CONTEXT: usize = 1024;
@@ -106,9 +106,14 @@ impl NamedNetwork {
 #[derive(Debug, Default)]
 pub struct PretrainedMember {
     named: Option<(PathBuf, NamedNetwork)>,
-    /// Where a named network computes, once that is known.
-    engine: OnceLock<Engine>,
-    made: Mutex<Option<Network>>,
+    at: Mutex<Placed>,
+}
+
+/// Where a network computes, and the network once it is made.
+#[derive(Debug, Default)]
+struct Placed {
+    engine: Option<Engine>,
+    network: Option<Network>,
 }
 
 impl PretrainedMember {
@@ -118,9 +123,12 @@ impl PretrainedMember {
         Self { named, ..Self::default() }
     }
 
-    /// Has a named network compute on this engine, unless it computes already.
+    /// Has a named network compute on this engine, unless it is made already.
     pub fn compute_on(&self, engine: &Engine) {
-        self.engine.get_or_init(|| engine.clone());
+        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.named.is_some() && at.network.is_none() {
+            at.engine = Some(engine.clone());
+        }
     }
 
     /// Rows before a forecast that are read at most.
@@ -129,34 +137,40 @@ impl PretrainedMember {
         self.named.as_ref().map_or(CONTEXT, |(_, network)| network.context)
     }
 
-    /// The rows after these, of each series: of each row the quantiles at [`LEVELS`]. Where no other engine is known, it computes on
-    /// so many threads.
-    pub(super) fn forecast(
+    /// Makes it, unless it is made, and uses it. Where no other engine is known, it computes on so many threads.
+    pub(super) fn with<T>(
         &self,
         threads: Option<usize>,
-        series: &[&[f64]],
-        horizon: usize,
-    ) -> Result<Vec<Vec<Quantiles>>, EnsembleError> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let network = match &mut *made {
-            Some(network) => network,
-            none => none.insert(self.network(threads)?),
-        };
-        let groups: Vec<Group> = series.iter().map(|rows| Group::of(rows.to_vec())).collect();
-        let all = network.quantiles(&groups, horizon)?;
-        let levels = network.levels();
-        let row = |row: &Vec<f64>| LEVELS.map(|level| quantile_at(levels, row, level));
-        Ok(all.iter().map(|rows| rows.iter().map(row).collect()).collect())
+        uses: impl FnOnce(&mut Network) -> Result<T, EnsembleError>,
+    ) -> Result<T, EnsembleError> {
+        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        let Placed { engine, network } = &mut *at;
+        match network {
+            Some(network) => uses(network),
+            none => {
+                let weights = match &self.named {
+                    Some((path, known)) => known.weights(path)?,
+                    None => Weights::shipped()?,
+                };
+                let processor = || threads.map_or_else(Engine::cpu, Engine::cpu_with_threads);
+                let engine = engine.clone().map_or_else(processor, Ok)?;
+                uses(none.insert(Network::new(&engine, &weights)?))
+            }
+        }
     }
+}
 
-    fn network(&self, threads: Option<usize>) -> Result<Network, EnsembleError> {
-        let processor = || threads.map_or_else(Engine::cpu, Engine::cpu_with_threads);
-        let (weights, engine) = match &self.named {
-            Some((path, known)) => (known.weights(path)?, self.engine.get().cloned()),
-            None => (Weights::shipped()?, None),
-        };
-        Ok(Network::new(&engine.map_or_else(processor, Ok)?, &weights)?)
-    }
+/// The rows after these, of each series: of each row the quantiles at [`LEVELS`].
+pub(super) fn quantiles(
+    network: &mut Network,
+    series: &[&[f64]],
+    horizon: usize,
+) -> Result<Vec<Vec<Quantiles>>, EnsembleError> {
+    let groups: Vec<Group> = series.iter().map(|rows| Group::of(rows.to_vec())).collect();
+    let all = network.quantiles(&groups, horizon)?;
+    let levels = network.levels();
+    let row = |row: &Vec<f64>| LEVELS.map(|level| quantile_at(levels, row, level));
+    Ok(all.iter().map(|rows| rows.iter().map(row).collect()).collect())
 }
 
 #[cfg(test)]

@@ -139,7 +139,8 @@ impl Settings {
     fn members(&self, horizon: usize) -> Members {
         let members = self.ensemble.unwrap_or_default();
         let asked = self.ensemble.is_none() && (self.model.is_some() || self.candidates.is_some());
-        let open = !asked && self.has_point_forecasts() && horizon <= Ensemble::most_rows(members, self.reach());
+        let open =
+            !asked && self.has_point_forecasts() && horizon <= Ensemble::most_rows(members, self.reach());
         if open { members } else { Members::None }
     }
 

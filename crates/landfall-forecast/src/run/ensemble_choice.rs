@@ -24,7 +24,6 @@ const SHARE: f64 = 0.7;
 /// Series that are timed, about.
 const TIMED: usize = 16;
 
-
 /// The ensemble as a candidate.
 #[derive(Debug)]
 pub(super) struct EnsembleChoice {
@@ -113,8 +112,9 @@ impl EnsembleChoice {
         if made.takes_part && made.work > MOST_WORK {
             let name = members.name_with(resolved.settings.network_name());
             let what = if members.alone().is_some() { name } else { format!("the {name}") };
-            made.left_out =
-                Some(format!("{what}: forecasts of all windows that validate and test would take it minutes"));
+            made.left_out = Some(format!(
+                "{what}: forecasts of all windows that validate and test would take it minutes"
+            ));
             made.takes_part = false;
         }
         made

@@ -61,7 +61,18 @@ impl Forecaster {
             None => (None, false),
         };
         let (member, pretrained, models) = (None, None, None);
-        Self { network, share, repeats, ensemble, member, pretrained, ridge, refit: false, non_negative, models }
+        Self {
+            network,
+            share,
+            repeats,
+            ensemble,
+            member,
+            pretrained,
+            ridge,
+            refit: false,
+            non_negative,
+            models,
+        }
     }
 
     /// The same, by an ensemble of these members, whose pretrained network is of this name where it is not the one that the library

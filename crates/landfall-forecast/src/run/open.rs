@@ -373,6 +373,15 @@ impl Run {
         models.into_iter().for_each(|models| models.network().compute_on(engine));
     }
 
+    /// Makes ready what a first forecast would make: the pretrained network of the run's ensemble. For a program that goes on to forecast.
+    ///
+    /// # Errors
+    /// Weights that are named, and are no longer there or have changed; not enough memory; a device fault.
+    pub fn make_ready(&self) -> Result<(), RunError> {
+        let models = self.forecaster().and_then(|forecaster| forecaster.models.as_deref());
+        models.map_or(Ok(()), |models| Ok(models.make_ready()?))
+    }
+
     /// A session that predicts and holds no data.
     ///
     /// # Errors
