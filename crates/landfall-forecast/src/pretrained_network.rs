@@ -27,7 +27,7 @@ landfall::debug_as_text!(NetworkError);
 #[derive(Debug, Clone)]
 pub enum Weights {
     /// Those of [`landfall pretrain`](crate::zero_shot).
-    ZeroShot(zero_shot::Weights),
+    ZeroShot(Box<zero_shot::Weights>),
     /// Those of a Chronos-2 or Chronos-Bolt.
     Chronos(Box<chronos::Weights>),
 }
@@ -44,7 +44,7 @@ impl Weights {
     /// # Errors
     /// Weights that are damaged.
     pub fn shipped() -> Result<Self, NetworkError> {
-        Ok(Self::ZeroShot(zero_shot::Weights::shipped()?))
+        Ok(Self::ZeroShot(Box::new(zero_shot::Weights::shipped()?)))
     }
 
     /// Those of a file of `landfall pretrain`, or of a folder of a Chronos-2 or Chronos-Bolt.
@@ -54,7 +54,7 @@ impl Weights {
     pub fn read(path: &Path) -> Result<Self, NetworkError> {
         Ok(match path.is_dir() {
             true => Self::Chronos(Box::new(chronos::Weights::read(path)?)),
-            false => Self::ZeroShot(zero_shot::Weights::read(path)?),
+            false => Self::ZeroShot(Box::new(zero_shot::Weights::read(path)?)),
         })
     }
 
