@@ -80,7 +80,7 @@ settings! {
     /// statistical (without the pretrained network), one alone (ets, theta, dynamic-theta, croston, tsb or pretrained) or none
     /// [default: all; none where a model or candidates are given].
     ensemble: Members => Facts::named(Model);
-    /// The pretrained network of the {ensemble}: a folder of a Chronos-2 or Chronos-Bolt, or a file of landfall pretrain
+    /// The pretrained network of the default recipe's ensemble: a folder of a Chronos-2 or Chronos-Bolt, or a file of landfall pretrain
     /// [default: the network that the program carries].
     pretrained: PathBuf => Facts::of(Model, "WEIGHTS").unhashed();
     /// The error that the default recipe chooses by, in which each series counts alike: rmsse, mase or mse [default: mase for 20 series and columns or more,
