@@ -59,8 +59,8 @@ class Forecaster:
         categorical: Those of the columns that hold names; each name becomes a column of 0 and 1.
         calendar: Features of the dates: `True` for those that suit their frequency, or names such as `["hour"]`.
         settings: Any other setting of `landfall train`, by its name: `context`, `epochs`, `max_steps`, `batch`, `lr`,
-            `seed`, `device`, `dtype`, `quantiles`, `split`, `network={"d_model": 16}`, ... `Forecaster.settings()`
-            lists all.
+            `seed`, `device`, `dtype`, `quantiles`, `split`, `network={"d_model": 16}`, ... `pretrained` is a folder of a
+            Chronos-2 or Chronos-Bolt for the ensemble of `auto`. `Forecaster.settings()` lists all.
 
     Raises:
         ArgumentError: For an unknown setting.

@@ -54,7 +54,6 @@ _ELSEWHERE = {
 _DETECTED = {
     "freq": "the frequency is that of the dates",
     "scaler": "each series is scaled by mean and standard deviation of its training rows",
-    "pretrained": 'weights of landfall pretrain are those of Forecaster("zero-shot", pretrained=...)',
     "scaler_type": "each series is scaled by mean and standard deviation of its training rows",
 }
 

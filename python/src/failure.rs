@@ -2,7 +2,9 @@
 
 use landfall_forecast::ForecastError;
 use landfall_forecast::chronos::ChronosError;
+use landfall_forecast::ensemble::EnsembleError;
 use landfall_forecast::export::ExportError;
+use landfall_forecast::pretrained_network::NetworkError;
 use landfall_forecast::run::{RunError, SettingsError};
 use landfall_forecast::zero_shot::ZeroShotError;
 use landfall_train::checkpoint::CheckpointError;
@@ -41,6 +43,21 @@ impl Failure {
         if let Some(RunError::Data(e)) = self.of_run() { Some(e) } else { None }
     }
 
+    /// What a pretrained network fails with, of a run's ensemble or without a run.
+    fn of_network(&self) -> (Option<&ZeroShotError>, Option<&ChronosError>) {
+        match (self.error(), self.of_run()) {
+            (ForecastError::ZeroShot(e), _)
+            | (_, Some(RunError::Ensemble(EnsembleError::Network(NetworkError::ZeroShot(e))))) => {
+                (Some(e), None)
+            }
+            (ForecastError::Chronos(e), _)
+            | (_, Some(RunError::Ensemble(EnsembleError::Network(NetworkError::Chronos(e))))) => {
+                (None, Some(e))
+            }
+            _ => (None, None),
+        }
+    }
+
     /// The name of the class of the exception.
     fn class(&self) -> &'static str {
         let of_run = self.of_run();
@@ -52,11 +69,9 @@ impl Failure {
                     | RunError::Checkpoint(CheckpointError::Diverged { .. })
             )
         );
-        let diverged = diverged
-            || matches!(
-                self.error(),
-                ForecastError::Chronos(ChronosError::Engine(landfall::Error::NonFinite { .. }))
-            );
+        let (of_zero_shot, of_chronos) = self.of_network();
+        let diverged =
+            diverged || matches!(of_chronos, Some(ChronosError::Engine(landfall::Error::NonFinite { .. })));
         let file = matches!(
             of_run,
             Some(
@@ -74,24 +89,25 @@ impl Failure {
                             | DataError::Read(ReadError::BadArrow { .. })
                     )
                     | RunError::Settings(SettingsError::Read { .. } | SettingsError::Version { .. })
+                    | RunError::Ensemble(EnsembleError::File { .. } | EnsembleError::Weights { .. })
             )
         );
         let file = file
+            || matches!(of_zero_shot, Some(ZeroShotError::Weights { .. } | ZeroShotError::Checkpoint(_)))
             || matches!(
-                self.error(),
-                ForecastError::ZeroShot(ZeroShotError::Weights { .. } | ZeroShotError::Checkpoint(_))
-                    | ForecastError::Chronos(
-                        ChronosError::Read { .. }
-                            | ChronosError::Config { .. }
-                            | ChronosError::Option { .. }
-                            | ChronosError::Format { .. }
-                            | ChronosError::Tensor { .. }
-                            | ChronosError::Write { .. }
-                            | ChronosError::OtherTraining { .. }
-                            | ChronosError::Taken { .. }
-                            | ChronosError::Adapter { .. }
-                            | ChronosError::Checkpoint(_)
-                    )
+                of_chronos,
+                Some(
+                    ChronosError::Read { .. }
+                        | ChronosError::Config { .. }
+                        | ChronosError::Option { .. }
+                        | ChronosError::Format { .. }
+                        | ChronosError::Tensor { .. }
+                        | ChronosError::Write { .. }
+                        | ChronosError::OtherTraining { .. }
+                        | ChronosError::Taken { .. }
+                        | ChronosError::Adapter { .. }
+                        | ChronosError::Checkpoint(_)
+                )
             );
         let device = matches!(of_run, Some(RunError::Engine(_) | RunError::NoDevice { .. }));
         if diverged {

@@ -7,6 +7,7 @@ use landfall_forecast::ForecastError;
 use landfall_forecast::chronos;
 use landfall_forecast::comparing::{Contender, How, Plan, Watcher, compare};
 use landfall_forecast::forecasting::{Predictor, future_of_frame, levels_ahead, series, series_of_frame};
+use landfall_forecast::pretrained_network::SHIPPED;
 use landfall_forecast::report::bound_names;
 use landfall_forecast::run::{
     Device, EvaluationRecord, Forecast, KEPT_DATA, Observer, OneOrMore, Run, RunError, SETTINGS, Settings,
@@ -109,10 +110,15 @@ pub(crate) fn resume(
 #[pyfunction(name = "_contenders")]
 pub(crate) fn contenders() -> Vec<(&'static str, String)> {
     let of = |one: Contender| {
-        let Settings { model, candidates, ensemble, .. } = one.settings(&Settings::default());
+        let shared = Settings { pretrained: Some(SHIPPED.into()), ..Settings::default() };
+        let Settings { model, candidates, ensemble, pretrained, .. } = one.settings(&shared);
         let mut own = json!({"model": model, "candidates": candidates, "ensemble": ensemble});
         if let Some(own) = own.as_object_mut() {
             own.retain(|_, value| !value.is_null());
+            if pretrained.is_none() {
+                // It has no network that weights could be named for.
+                own.insert("pretrained".to_owned(), Value::Null);
+            }
         }
         (one.name(), own.to_string())
     };

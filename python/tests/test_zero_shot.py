@@ -144,6 +144,11 @@ def test_own_weights_are_taken(tmp_path, monkeypatch):
     forecast = own.predict()
     assert not forecast.equals(small(horizon=5).fit(frame).predict())
     assert forecast.equals(small(horizon=5, pretrained=tmp_path / "p" / "weights.safetensors").predict(frame))
+    # They may be the network of the default recipe's ensemble, too.
+    member = Forecaster(
+        candidates="none", ensemble="pretrained", pretrained=tmp_path / "p" / "weights.safetensors", horizon=5, device="cpu"
+    ).fit(frame)
+    assert np.allclose(values(member.predict(), "auto"), values(forecast, "zero-shot"), atol=1e-4)
     past = own.cross_validation(frame, n_windows=1)
     assert not past.equals(small(horizon=5).fit(frame).cross_validation(frame, n_windows=1))
     # A pickle has the path, wherever it is opened.
@@ -154,6 +159,8 @@ def test_own_weights_are_taken(tmp_path, monkeypatch):
     (tmp_path / "p" / "weights.safetensors").unlink()
     with pytest.raises(FileError, match="weights.safetensors"):
         copy.predict()
+    with pytest.raises(FileError, match="nothing is there; bring the weights of the run back"):
+        member.predict()
 
 
 def test_it_is_trained_further():
@@ -173,7 +180,8 @@ def test_weights_that_are_none_are_refused(tmp_path):
         (FileError, "none.*not a whole safetensors file", lambda: small(pretrained=tmp_path / "none.safetensors")),
         (FileError, "no forecaster of unknown series", lambda: small(pretrained=tmp_path / "other.safetensors")),
         (ArgumentError, "pretrained 3: give the path", lambda: small(pretrained=3)),
-        (ArgumentError, "of landfall pretrain", lambda: Forecaster("auto", pretrained="w.safetensors")),
+        (FileError, "w.safetensors", lambda: Forecaster("auto", pretrained="w.safetensors")),
+        (InvalidValueError, 'pretrained and ensemble="ets"', lambda: Forecaster(ensemble="ets", pretrained="w.safetensors")),
     ]:
         with pytest.raises(error, match=said):
             call()

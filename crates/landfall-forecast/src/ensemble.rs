@@ -3,53 +3,29 @@
 //! A forecast is half the median of the pretrained network and half the mean of two statistical models: ETS and dynamic Theta, of demand with
 //! many zeros Croston and TSB. The models keep the parameters that they were fit with; their states, and the network, follow the rows
 //! that a forecast is made from. So one fit serves all windows of a series, later rows, and other files of it. An ensemble may also
-//! have one of these as its only member ([`Members`]).
+//! have one of these as its only member ([`Members`]). The network is the one that the library carries, or a named one
+//! ([`Ensemble::with_network`]).
 
+mod error;
 mod members;
+mod network;
 
+pub use error::EnsembleError;
 pub use members::Members;
+pub use network::{NamedNetwork, PretrainedMember, Reach};
 
 use crate::files;
-use crate::zero_shot::{Forecaster, MOST_ROWS, Quantiles, Weights, ZeroShotError, normal};
-use landfall::Engine;
-use landfall_local::{Fitted, LocalError, Task, forecast_all};
+use crate::zero_shot::{Quantiles, normal};
+use landfall_local::{Fitted, Task, forecast_all};
+use network::quantiles;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Rows before a forecast that are read, and rows that a model is fit on, at most: the context of the pretrained network.
+/// Rows before a forecast that a statistical model reads, and rows that it is fit on, at most: the context of the shipped network.
 const ROWS: usize = 1024;
-
-/// Why an ensemble does not forecast.
-#[derive(thiserror::Error)]
-pub enum EnsembleError {
-    /// The pretrained network.
-    #[error(transparent)]
-    Network(#[from] ZeroShotError),
-    /// A statistical model.
-    #[error("series `{series}`: {why}")]
-    Local {
-        /// The series.
-        series: String,
-        /// What it says.
-        why: LocalError,
-    },
-    /// The file of a run.
-    #[error("{}: {why}; train the run again", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// A processor without threads or memory.
-    #[error(transparent)]
-    Engine(#[from] landfall::Error),
-}
-
-landfall::debug_as_text!(EnsembleError);
 
 /// Rows of a column of a series, to be forecast from.
 #[derive(Debug, Clone, Copy)]
@@ -144,8 +120,7 @@ pub struct Ensemble {
     fits: Fits,
     places: HashMap<String, usize>,
     threads: Option<usize>,
-    /// Made when it is needed first.
-    network: Mutex<Option<Forecaster>>,
+    network: Arc<PretrainedMember>,
     /// The last forecasts of many rows, by what they were of: windows are evaluated, scored and drawn one after the other.
     last: Mutex<Vec<(u64, Arc<Vec<Ahead>>)>>,
 }
@@ -205,27 +180,51 @@ impl Ensemble {
 
     fn of(fits: Fits, threads: Option<usize>) -> Self {
         let places = fits.series.iter().enumerate().map(|(i, s)| (s.name.clone(), i)).collect();
-        Self { fits, places, threads, network: Mutex::new(None), last: Mutex::new(Vec::new()) }
+        Self { fits, places, threads, network: Arc::default(), last: Mutex::default() }
+    }
+
+    /// The same with another pretrained network than a new one of the library's.
+    #[must_use]
+    pub fn with_network(self, network: Arc<PretrainedMember>) -> Self {
+        Self { network, ..self }
+    }
+
+    /// Its pretrained network, whether it takes part or not.
+    #[must_use]
+    pub fn network(&self) -> &PretrainedMember {
+        &self.network
+    }
+
+    /// Makes its pretrained network ready where it takes part, which else the first forecast does.
+    ///
+    /// # Errors
+    /// [`EnsembleError::Weights`]; not enough memory; a device fault.
+    pub fn make_ready(&self) -> Result<(), EnsembleError> {
+        if self.fits.members.share() > 0.0 { self.network.with(self.threads, |_| Ok(())) } else { Ok(()) }
     }
 
     /// Rows that it forecasts at most.
     #[must_use]
-    pub fn most_rows(members: Members) -> usize {
+    pub fn most_rows(members: Members, reach: Reach) -> usize {
         if members == Members::None {
             0
         } else if members.share() > 0.0 {
-            MOST_ROWS
+            reach.most_rows
         } else {
             usize::MAX
         }
     }
 
-    /// The work of a forecast from so many rows, in tokens of the pretrained network: 8 rows each, and those of the future. One of a
+    /// The work of a forecast from so many rows, in tokens of the shipped network: 8 rows each, and those of the future. One of a
     /// statistical model alone is less than a 64th of it.
     #[must_use]
-    pub fn work(members: Members, rows: usize, horizon: usize) -> usize {
-        let tokens = (rows.min(ROWS) + horizon.max(32)).div_ceil(8);
-        if members.alone().is_some() && members.share() == 0.0 { tokens.div_ceil(64) } else { tokens }
+    pub fn work(members: Members, reach: Reach, rows: usize, horizon: usize) -> usize {
+        let tokens = |context: usize| (rows.min(context) + horizon.max(32)).div_ceil(8);
+        match (members.share() > 0.0, members.alone()) {
+            (true, _) => (tokens(reach.context) as f64 * reach.cost).ceil() as usize,
+            (false, Some(_)) => tokens(ROWS).div_ceil(64),
+            (false, None) => tokens(ROWS),
+        }
     }
 
     /// The number of a series by its name, where it has models; the only one there is serves an `only` series.
@@ -279,13 +278,10 @@ impl Ensemble {
         let mut all = past.iter().map(statistical).collect::<Result<Vec<_>, _>>()?;
         let share = self.fits.members.share();
         if share > 0.0 {
-            let rows: Vec<&[f64]> = past.iter().map(|past| &past.values[last(past)..]).collect();
-            let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
-            let network = match &mut *network {
-                Some(network) => network,
-                none => none.insert(Forecaster::new(&self.engine()?, &Weights::shipped()?)?),
-            };
-            for (ahead, rows) in all.iter_mut().zip(network.forecast(&rows, horizon)?) {
+            let first = |past: &Past<'_>| past.values.len().saturating_sub(self.network.context());
+            let rows: Vec<&[f64]> = past.iter().map(|past| &past.values[first(past)..]).collect();
+            let found = self.network.with(self.threads, |network| quantiles(network, &rows, horizon))?;
+            for (ahead, rows) in all.iter_mut().zip(found) {
                 for ((m, spread), quantiles) in ahead.values.iter_mut().zip(&mut ahead.spread).zip(rows) {
                     let median = quantiles[quantiles.len() / 2];
                     *m = share * median + (1.0 - share) * *m;
@@ -315,7 +311,8 @@ impl Ensemble {
         for Past { fit, column, values } in past {
             (fit, column, values.len()).hash(&mut hasher);
             // The rows that a forecast does not read say nothing of it.
-            values[values.len().saturating_sub(ROWS)..].iter().for_each(|y| y.to_bits().hash(&mut hasher));
+            let read = ROWS.max(self.network.context());
+            values[values.len().saturating_sub(read)..].iter().for_each(|y| y.to_bits().hash(&mut hasher));
         }
         let key = hasher.finish();
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -327,14 +324,6 @@ impl Ensemble {
         last.truncate(REMEMBERED - 1);
         last.insert(0, (key, Arc::clone(&found)));
         Ok(found)
-    }
-
-    /// Always the processor, so that a run's forecasts are the same wherever it was trained.
-    fn engine(&self) -> Result<Engine, EnsembleError> {
-        Ok(match self.threads {
-            Some(threads) => Engine::cpu_with_threads(threads)?,
-            None => Engine::cpu()?,
-        })
     }
 
     fn series(&self, fit: Option<(usize, i64)>) -> String {
@@ -367,6 +356,8 @@ impl Ensemble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::zero_shot::{Forecaster, Weights};
+    use landfall::Engine;
     use landfall_local::Model;
 
     /// A trend with a season of four.
@@ -419,6 +410,21 @@ mod tests {
             assert_eq!(all.spread[step], row.map(|q| q - row[4]));
             assert!(half.spread[step][0] < 0.0 && half.spread[step][4] == 0.0 && half.spread[step][8] > 0.0);
         }
+    }
+
+    #[test]
+    fn a_large_network_is_more_work() {
+        let large = Reach { context: 2048, most_rows: 64, cost: 30.0 };
+        let work = |members, reach| Ensemble::work(members, reach, 4096, 32);
+        for members in [Members::All, Members::Pretrained] {
+            assert_eq!(work(members, Reach::default()), 132);
+            assert_eq!(work(members, large), 30 * 260);
+            assert_eq!(Ensemble::most_rows(members, large), 64);
+        }
+        // Where it has no part its reach says nothing.
+        assert_eq!(work(Members::Statistical, large), 132);
+        assert_eq!(work(Members::Ets, large), 3);
+        assert_eq!(Ensemble::most_rows(Members::Ets, large), usize::MAX);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::chronos::ChronosError;
 use crate::data::DataError;
 use crate::pretrained::PretrainedError;
+use crate::pretrained_network::NetworkError;
 use crate::run::{RunError, SettingsError, Text};
 use crate::zero_shot::ZeroShotError;
 use landfall_train::checkpoint::CheckpointError;
@@ -130,6 +131,15 @@ impl ForecastError {
             | Self::NoSeries
             | Self::ZeroShot(_)
             | Self::Chronos(_) => false,
+        }
+    }
+}
+
+impl From<NetworkError> for ForecastError {
+    fn from(e: NetworkError) -> Self {
+        match e {
+            NetworkError::ZeroShot(why) => Self::ZeroShot(why),
+            NetworkError::Chronos(why) => Self::Chronos(why),
         }
     }
 }

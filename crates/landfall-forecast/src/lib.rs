@@ -12,6 +12,7 @@
 //!  choice      candidates, folds and what they tell
 //!  pretrained  weights of other projects
 //!  ensemble    the pretrained forecaster and statistical models of each series
+//!  pretrained_network  one of the two below, by its weights
 //!  chronos     forecasts by the weights of Chronos-2 and Chronos-Bolt, and training on series of one's own
 //!  zero_shot   a forecaster of unknown series, and its pretraining
 //! ```
@@ -29,6 +30,7 @@ mod error;
 pub mod export;
 pub mod forecasting;
 pub mod pretrained;
+pub mod pretrained_network;
 pub mod report;
 pub mod run;
 pub mod training;

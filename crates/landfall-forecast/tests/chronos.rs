@@ -8,6 +8,9 @@ use landfall::{DType, Engine, Graph, HostTensor, Program, State};
 use landfall_forecast::chronos::{
     ChronosError, FineTuning, FineTuningOptions, Forecaster, Group, Known, Weights,
 };
+use landfall_forecast::ensemble::{
+    Ahead, Ensemble, Known as KnownRows, Members, NamedNetwork, Past, PretrainedMember,
+};
 use landfall_train::checkpoint::{File, Tensor};
 use landfall_train::models::chronos::{
     Activation, Chronos2, Chronos2Config, ChronosBolt, ChronosBoltConfig, Network,
@@ -15,10 +18,15 @@ use landfall_train::models::chronos::{
 use landfall_train::nn::{Context, Mode};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::Arc;
 
 type Done = Result<(), Box<dyn std::error::Error>>;
 
-on_each_device!(a_batch_forecasts_what_each_group_alone_does, bf16_is_near_f32);
+on_each_device!(
+    a_batch_forecasts_what_each_group_alone_does,
+    bf16_is_near_f32,
+    an_ensemble_has_either_of_both_as_its_network
+);
 
 fn chronos2() -> (Network, Value) {
     let sizes = Chronos2Config {
@@ -113,6 +121,40 @@ fn forecaster(
 ) -> Result<Forecaster, Box<dyn std::error::Error>> {
     folder(path, &model())?;
     Ok(Forecaster::new(engine, &Weights::read(path)?)?)
+}
+
+fn an_ensemble_has_either_of_both_as_its_network(engine: &Engine) -> Done {
+    let temporary = tempfile::tempdir()?;
+    let (path, rows) = (temporary.path(), wave(90, 0));
+    let known = || KnownRows { name: "a", first: None, columns: vec![&rows[..]] };
+    for model in MODELS {
+        let mut alone = forecaster(engine, path, model)?;
+        let named = NamedNetwork::read(path)?;
+        assert_eq!(named.name, alone.name());
+        assert_eq!((named.context, named.most_rows), (alone.context(), alone.most_rows()));
+        let member = Arc::new(PretrainedMember::new(Some((path.to_owned(), named))));
+        member.compute_on(engine);
+        let of = |members| -> Result<Ahead, Box<dyn std::error::Error>> {
+            let ensemble = Ensemble::fit(members, 9, [known()], Some(1))?.with_network(Arc::clone(&member));
+            ensemble.make_ready()?;
+            let past = Past { fit: Some((0, 0)), column: 0, values: &rows };
+            Ok(ensemble.forecast(&[past], 20)?.remove(0))
+        };
+        let (own, all, half) = (of(Members::Pretrained)?, of(Members::All)?, of(Members::Statistical)?);
+        // Beyond the rows of a pass, too; quantiles of random weights cross, those of an ensemble ascend.
+        let mut expected = alone.forecast(&[Group::of(rows.clone())], 20)?.remove(0).remove(0);
+        expected.iter_mut().for_each(|row| row.sort_by(f64::total_cmp));
+        for (step, row) in expected.iter().enumerate() {
+            assert_eq!(own.values[step], row[1], "{step}");
+            assert!((all.values[step] - 0.5 * row[1] - 0.5 * half.values[step]).abs() < 1e-9);
+            let spread = &own.spread[step];
+            assert!(spread.is_sorted() && spread[4] == 0.0, "{spread:?}");
+            // Three levels of nine are the network's, those between them on lines.
+            assert_eq!((spread[0], spread[8]), (row[0] - row[1], row[2] - row[1]));
+            assert!((spread[2] - 0.5 * spread[0]).abs() < 1e-9);
+        }
+    }
+    Ok(())
 }
 
 fn a_batch_forecasts_what_each_group_alone_does(engine: &Engine) -> Done {

@@ -1,6 +1,6 @@
 //! Arguments of the commands that forecast from many places: over HTTP, and from past origins.
 
-use super::settings::Setup;
+use super::settings::{OfBacktest, Setup};
 use super::values::{On, refit, weights};
 use clap::Args as Group;
 use landfall_forecast::backtesting::Refit;
@@ -117,5 +117,5 @@ pub(crate) struct Backtest {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) setup: Setup,
+    pub(crate) setup: Setup<OfBacktest>,
 }

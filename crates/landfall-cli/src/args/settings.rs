@@ -113,6 +113,16 @@ impl Selection for OfRun {
     }
 }
 
+/// As [`OfRun`], where `--pretrained` names weights that are tested as they are. A file of settings may name an ensemble's.
+#[derive(Debug)]
+pub(crate) struct OfBacktest;
+
+impl Selection for OfBacktest {
+    fn takes(setting: &Setting) -> bool {
+        OfRun::takes(setting) && setting.name != "pretrained"
+    }
+}
+
 /// What all runs of a comparison share: data, training, device. Each candidate has its own model.
 #[derive(Debug)]
 pub(crate) struct OfCompared;
@@ -266,14 +276,14 @@ impl Shapes {
 
 /// What a run is: data, model, recipe, device.
 #[derive(Debug, Args)]
-pub(crate) struct Setup {
+pub(crate) struct Setup<S: Selection = OfRun> {
     #[command(flatten)]
     pub(crate) shapes: Shapes,
     #[command(flatten)]
-    given: Given<OfRun>,
+    given: Given<S>,
 }
 
-impl Setup {
+impl<S: Selection> Setup<S> {
     /// The settings that were given.
     pub(crate) fn settings(&self) -> Settings {
         let base = self.given.settings.clone();

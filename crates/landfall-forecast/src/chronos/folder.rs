@@ -204,13 +204,13 @@ impl Weights {
     }
 
     /// SHA-256 of options and weights.
-    pub(super) fn digest(&self) -> String {
+    pub(crate) fn digest(&self) -> String {
         digest([self.config.as_bytes(), self.bytes.as_slice()])
     }
 }
 
 /// SHA-256 of several texts, in hexadecimal digits: of each its length and its bytes.
-pub(super) fn digest(parts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> String {
+pub(crate) fn digest(parts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         let part = part.as_ref();

@@ -196,7 +196,7 @@ impl Forecaster {
     /// Rows that are forecast at most.
     #[must_use]
     pub fn most_rows(&self) -> usize {
-        self.network.pass() * MOST_PASSES
+        most_rows(&self.network)
     }
 
     /// Forecasts each target of each group: `horizon` rows, each the quantiles at [`Forecaster::levels`], in the target's units.
@@ -352,6 +352,11 @@ impl Forecaster {
         g.output("forecast", quantiles.scale.original(&g, quantiles.quantiles)?);
         Ok(Program::compile(&self.engine, &self.state, "chronos", &g)?)
     }
+}
+
+/// Rows that a network forecasts at most.
+pub(crate) fn most_rows(network: &Network) -> usize {
+    network.pass() * MOST_PASSES
 }
 
 /// Writes the values that are there from a row on, and ones beside them.

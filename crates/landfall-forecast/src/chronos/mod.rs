@@ -31,6 +31,8 @@ pub use encode::{Categories, ordinal, target_means};
 pub use error::ChronosError;
 pub use fine_tuning::{FineTuning, Point};
 pub use folder::Weights;
+pub(crate) use folder::digest;
+pub(crate) use forecaster::most_rows;
 pub use forecaster::{Forecaster, Group, Known};
 pub use options::FineTuningOptions;
 pub use windows::{Sampler, Window};

@@ -98,7 +98,7 @@ impl Contender {
             Self::Ensemble(members) => (own.candidates, own.ensemble) = (Some(Vec::new()), Some(members)),
             Self::Network(kind) => own.model = Some(kind),
         }
-        own
+        own.without_network_unless(self.members())
     }
 
     /// The members of its ensemble, where it has one.

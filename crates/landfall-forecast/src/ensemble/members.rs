@@ -55,6 +55,23 @@ impl Members {
         }
     }
 
+    /// The name of a forecast by them, whose pretrained network is of this name where it is not the shipped one.
+    ///
+    /// ```
+    /// use landfall_forecast::ensemble::Members;
+    /// assert_eq!(Members::Pretrained.name_with(Some("chronos-2")), "chronos-2");
+    /// assert_eq!(Members::All.name_with(Some("chronos-2")), "ensemble with chronos-2");
+    /// assert_eq!(Members::Ets.name_with(Some("chronos-2")), "ets");
+    /// ```
+    #[must_use]
+    pub fn name_with(self, network: Option<&str>) -> String {
+        match (self, network.filter(|_| self.share() > 0.0)) {
+            (Self::Pretrained, Some(network)) => network.to_owned(),
+            (_, Some(network)) => format!("{} with {network}", self.name()),
+            (_, None) => self.name().to_owned(),
+        }
+    }
+
     /// The value of the setting that asks for them.
     #[must_use]
     pub const fn setting(self) -> &'static str {

@@ -10,13 +10,11 @@ pub mod official;
 
 use crate::checkpoint::File;
 use crate::models::zero_shot::ZeroShotConfig;
+pub use crate::pretrained_network::SHIPPED;
 use crate::zero_shot::Weights;
 pub use error::PretrainedError;
 pub use official::Shapes;
 use std::path::{Path, PathBuf};
-
-/// The name of the weights that the library carries. A file or directory of this name is given with its folder: `./zero-shot`.
-pub const SHIPPED: &str = "zero-shot";
 
 /// What weights say of their model.
 #[derive(Debug, Clone, PartialEq)]

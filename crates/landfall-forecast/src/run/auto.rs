@@ -12,7 +12,7 @@ use super::words::Text;
 use crate::choice::linear::Linear;
 use crate::choice::{Asked, MANY, MIN_WINDOWS, Metric, Plan, Sizes};
 use crate::data::{Panel, Segment, Series, Split, WindowedPanel};
-use crate::ensemble::{Ensemble, Members};
+use crate::ensemble::{Ensemble, Members, Reach};
 use crate::models::{Columns, ModelKind, Reads};
 use crate::train::{Dataset, Loss};
 
@@ -33,8 +33,8 @@ impl Settings {
         let mut s = self.clone();
         let horizon = *s.horizon.get_or_insert(if period > 1 { period.min(96) } else { 12 });
         let competing = s.members(horizon);
-        if s.split.is_none() && competing != Members::None && has_too_many_windows(panel, horizon, competing)
-        {
+        let of = (competing, s.reach());
+        if s.split.is_none() && competing != Members::None && has_too_many_windows(panel, horizon, of) {
             s.split = Some(LAST_ROWS.to_owned());
         }
         let split = s.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
@@ -139,7 +139,8 @@ impl Settings {
     fn members(&self, horizon: usize) -> Members {
         let members = self.ensemble.unwrap_or_default();
         let asked = self.ensemble.is_none() && (self.model.is_some() || self.candidates.is_some());
-        let open = !asked && self.has_point_forecasts() && horizon <= Ensemble::most_rows(members);
+        let open =
+            !asked && self.has_point_forecasts() && horizon <= Ensemble::most_rows(members, self.reach());
         if open { members } else { Members::None }
     }
 
@@ -149,7 +150,7 @@ impl Settings {
     }
 
     /// Whether the squared error is minimised, so that a baseline, which has no quantiles, may be chosen.
-    fn has_point_forecasts(&self) -> bool {
+    pub(super) fn has_point_forecasts(&self) -> bool {
         self.quantiles.is_none() && self.loss.as_deref().is_none_or(|loss| loss == "mse")
     }
 }
@@ -188,7 +189,8 @@ impl Resolved {
             resolved.notes.push(tested_by_last_rows(panel, resolved.network.horizon()));
         }
         resolved.notes.extend(if resolved.untested {
-            Some(untested(panel, resolved.network.horizon(), resolved.members()))
+            let forecast = resolved.members().name_with(resolved.settings.network_name());
+            Some(untested(panel, resolved.network.horizon(), (resolved.members(), forecast)))
         } else {
             (given.context.is_none() && sizes.context < sizes.wanted).then(|| shortened(panel, sizes))
         });
@@ -337,6 +339,7 @@ impl Resolved {
         let stride = |members: &Members| {
             let mut of = self.clone();
             (of.settings.candidates, of.settings.ensemble) = (Some(Vec::new()), Some(*members));
+            of.settings = of.settings.without_network_unless(Some(*members));
             EnsembleChoice::of(&of, panel, plan).stride(panel, plan)
         };
         all.iter().map(stride).max().unwrap_or(1)
@@ -351,7 +354,7 @@ impl Resolved {
         let Some(members) = asked.filter(|_| !self.has_networks()) else { return Ok(()) };
         let ensemble = Text::given("ensemble", members.setting());
         if self.members() == Members::None {
-            let most = Ensemble::most_rows(members);
+            let most = Ensemble::most_rows(members, self.settings.reach());
             let why = format!("it forecasts at most {most} rows, and no network competes; give fewer");
             let second = Text::given("horizon", self.network.horizon());
             return Err(SettingsError::Conflict { first: ensemble, second, why: why.into() });
@@ -398,11 +401,11 @@ fn one_frequency(panel: &Panel) -> Result<(), RunError> {
 const LAST_ROWS: &str = "last";
 
 /// Whether the ensemble has too much work with the windows of validation and test, of many series by the usual split.
-fn has_too_many_windows(panel: &Panel, horizon: usize, members: Members) -> bool {
+fn has_too_many_windows(panel: &Panel, horizon: usize, (members, reach): (Members, Reach)) -> bool {
     let work = |series: &Series| {
         let rows = series.rows();
         let windows = (rows / 10 + 1).saturating_sub(horizon) + (rows / 5 + 1).saturating_sub(horizon);
-        panel.targets() * windows * Ensemble::work(members, rows, horizon)
+        panel.targets() * windows * Ensemble::work(members, reach, rows, horizon)
     };
     panel.series().len() * panel.targets() >= MANY
         && panel.series().iter().map(work).sum::<usize>() > MOST_WORK
@@ -429,11 +432,11 @@ fn tested_by_last_rows(panel: &Panel, horizon: usize) -> Text {
 }
 
 /// That there is no room for a test.
-fn untested(panel: &Panel, horizon: usize, members: Members) -> Text {
+fn untested(panel: &Panel, horizon: usize, (members, name): (Members, String)) -> Text {
     let forecast = match (members, members.alone()) {
         (Members::None, _) => "the last season or the last value".to_owned(),
         (_, None) => "the ensemble's".to_owned(),
-        (_, Some(one)) => format!("that of {}", one.name()),
+        (_, Some(_)) => format!("that of {name}"),
     };
     let rows = panel.series().iter().map(Series::rows).max().unwrap_or(0);
     let longest = if panel.series().len() > 1 { "the longest series has" } else { "there are" };

@@ -136,7 +136,7 @@ pub fn choose(
     let baselines = [Baseline::LastValue, seasonal];
     let baselines = &baselines[..if resolved.period > 1 && plan.seasonal { 2 } else { 1 }];
     let sizes = (resolved.network.context(), horizon);
-    let ensemble = EnsembleChoice::in_time(resolved, panel, plan)?;
+    let ensemble = EnsembleChoice::in_time(resolved, &session.engine, panel, plan)?;
     left_out.extend(ensemble.left_out.clone());
     let most_errors = ensemble.most_errors(panel).min(intervals::limit(panel, &[]));
     let metric = resolved.metric(priors.len());
@@ -202,7 +202,7 @@ pub fn choose(
         kept.map_or((resolved.trained_kind(), None), |n| (networks[n].kind, networks[n].linear));
     let mut forecaster =
         Forecaster::new(&winner.chosen, kind, linear.map(|(_, strength)| strength), non_negative)
-            .of_members(resolved.members());
+            .of_members(resolved.members(), resolved.settings.network_name());
     forecaster.refit = plan.rolling || linear.is_some();
     if let Some((linear, strength)) = linear {
         if plan.fits() {
@@ -242,8 +242,10 @@ pub fn choose(
     if let Some(models) = &forecaster.models {
         models.write(&folder.path().join(ENSEMBLE))?;
     }
-    let members = (resolved.members(), ensemble.members());
-    Ok(Some(described(&winner, &tally, (&networks, members), forecaster, (plan, left_out, metric))))
+    let named = (resolved.members(), resolved.settings.network_name());
+    let mut choice = described(&winner, &tally, (&networks, named), forecaster, (plan, left_out, metric));
+    choice.members = ensemble.members();
+    Ok(Some(choice))
 }
 
 /// What errors of each series and target column are divided by, in the series' scale: of a column without a season that of one row,
@@ -431,7 +433,7 @@ fn write_linear(
 fn described(
     winner: &Winner,
     tally: &Tally<'_>,
-    (networks, (named, members)): (&[Network], (Members, Members)),
+    (networks, (members, named)): (&[Network], (Members, Option<&str>)),
     forecaster: Forecaster,
     (plan, left_out, metric): (&Plan, Vec<String>, Metric),
 ) -> Choice {
@@ -439,7 +441,7 @@ fn described(
         let network = c.network.and_then(|n| networks.get(n));
         let kind = network.map_or(ModelKind::Patchtst, |n| n.kind);
         let ridge = network.and_then(|n| n.linear.map(|(_, strength)| strength));
-        let name = Forecaster::new(c, kind, ridge, Vec::new()).of_members(named).name();
+        let name = Forecaster::new(c, kind, ridge, Vec::new()).of_members(members, named).name();
         Scored { name, ridge, mse: c.mse, mase: c.mase, rmsse: c.rmsse }
     };
     let error = |c: &Scored| c.error(metric);

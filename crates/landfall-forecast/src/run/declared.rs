@@ -531,6 +531,7 @@ tables! {
     super::NetworkOptions: "a table of options",
     super::Forecaster: "a table",
     super::SameWindows: "a table",
+    crate::ensemble::NamedNetwork: "a table",
     crate::data::TokenNames: "a table",
     super::ScalerTable: "a table",
     landfall::tune::Choices: "a table",

@@ -5,8 +5,9 @@ use super::ensembles::{Rows, Scaled, ahead, fit, scaled};
 use super::forecaster::Forecaster;
 use super::resolve::Resolved;
 use crate::choice::{BLOCKS, Fold, Origin, Plan};
-use crate::data::{Member, Segment, WindowedPanel};
-use crate::ensemble::{Ensemble, Members};
+use crate::data::{Member, Segment, Series, WindowedPanel};
+use crate::ensemble::{Ensemble, Members, PretrainedMember, Reach};
+use landfall::Engine;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,11 +24,6 @@ const SHARE: f64 = 0.7;
 /// Series that are timed, about.
 const TIMED: usize = 16;
 
-/// The work of forecasting windows of so many rows before them, of all columns.
-fn work(members: Members, rows: impl Iterator<Item = usize>, (targets, horizon): (usize, usize)) -> usize {
-    rows.map(|rows| targets * Ensemble::work(members, rows, horizon)).sum()
-}
-
 /// The ensemble as a candidate.
 #[derive(Debug)]
 pub(super) struct EnsembleChoice {
@@ -36,6 +32,9 @@ pub(super) struct EnsembleChoice {
     /// Target columns and rows of a forecast.
     sizes: (usize, usize),
     threads: Option<usize>,
+    /// Its pretrained network, and how far that reaches.
+    network: Arc<PretrainedMember>,
+    reach: Reach,
     takes_part: bool,
     /// The work of forecasting all windows that it forecasts in any case.
     work: usize,
@@ -51,9 +50,15 @@ impl EnsembleChoice {
         Self::of_members(resolved, resolved.members(), panel, plan)
     }
 
-    /// The same, with a time limit of the members that there is time for.
-    pub(super) fn in_time(resolved: &Resolved, panel: &WindowedPanel, plan: &Plan) -> Result<Self, RunError> {
+    /// The same on the device of a run, with a time limit of the members that there is time for.
+    pub(super) fn in_time(
+        resolved: &Resolved,
+        engine: &Engine,
+        panel: &WindowedPanel,
+        plan: &Plan,
+    ) -> Result<Self, RunError> {
         let mut made = Self::of(resolved, panel, plan);
+        made.network.compute_on(engine);
         let Some(left) = resolved.left().filter(|_| made.takes_part && resolved.has_networks()) else {
             return Ok(made);
         };
@@ -91,15 +96,39 @@ impl EnsembleChoice {
         // With rolling origins no window is forecast because it validates.
         let segments = [Segment::Test, Segment::Validation];
         let segments = &segments[..if plan.rolling { 1 } else { 2 }];
-        let work = work(members, segments.iter().flat_map(|segment| windows(*segment)), sizes);
-        let left_out = (members != Members::None && work > MOST_WORK).then(|| {
-            let what = if members.alone().is_some() { members.name() } else { "the ensemble" };
-            format!("{what}: forecasts of all windows that validate and test would take it minutes")
-        });
-        let takes_part = members != Members::None && left_out.is_none();
-        let threads = resolved.settings.threads;
-        let before = RefCell::default();
-        Self { members, season: resolved.period, sizes, threads, takes_part, work, before, left_out }
+        let mut made = Self {
+            members,
+            season: resolved.period,
+            sizes,
+            threads: resolved.settings.threads,
+            network: Arc::new(PretrainedMember::new(resolved.settings.named_network())),
+            reach: resolved.settings.reach(),
+            takes_part: members != Members::None,
+            work: 0,
+            before: RefCell::default(),
+            left_out: None,
+        };
+        made.work = made.work(segments.iter().flat_map(|segment| windows(*segment)));
+        if made.takes_part && made.work > MOST_WORK {
+            let name = members.name_with(resolved.settings.network_name());
+            let what = if members.alone().is_some() { name } else { format!("the {name}") };
+            made.left_out = Some(format!(
+                "{what}: forecasts of all windows that validate and test would take it minutes"
+            ));
+            made.takes_part = false;
+        }
+        made
+    }
+
+    /// The work of forecasting windows of so many rows before them, of all columns.
+    fn work(&self, rows: impl Iterator<Item = usize>) -> usize {
+        let (targets, horizon) = self.sizes;
+        rows.map(|rows| targets * Ensemble::work(self.members, self.reach, rows, horizon)).sum()
+    }
+
+    /// Its models of the first rows of series.
+    fn fitted<'a>(&self, series: impl Iterator<Item = (&'a Series, usize)>) -> Result<Ensemble, RunError> {
+        fit((self.members, &self.network), (self.season, self.sizes.0), series, self.threads)
     }
 
     /// About how many seconds it takes, from the fit and the forecasts of a few series.
@@ -109,12 +138,7 @@ impl EnsembleChoice {
             |m: &Member| m.segments.rows(Segment::Test).start + m.segments.windows(Segment::Test).context();
         let some: Vec<&Member> = members.iter().step_by(members.len().div_ceil(TIMED)).collect();
         let begun = Instant::now();
-        let fitted = fit(
-            self.members,
-            (self.season, self.sizes.0),
-            some.iter().map(|m| (&m.series, before_test(m))),
-            self.threads,
-        )?;
+        let fitted = self.fitted(some.iter().map(|m| (&m.series, before_test(m))))?;
         let fits = begun.elapsed().as_secs_f64() / some.len() as f64 * members.len() as f64;
         let rows = |m: &&'_ Member, less: usize| -> usize { before_test(m).saturating_sub(less).max(1) };
         let (mut timed, mut done) = (0.0, 0);
@@ -128,23 +152,21 @@ impl EnsembleChoice {
             ahead(&fitted, &rows, self.sizes, false)?;
             if less > 0 {
                 timed += begun.elapsed().as_secs_f64();
-                done += work(self.members, rows.iter().map(|r| r.known), self.sizes);
+                done += self.work(rows.iter().map(|r| r.known));
             }
         }
         let scored: usize = plan
             .folds
             .iter()
-            .map(|fold| {
-                work(self.members, Fold::origins(panel, &fold.score).map(|o| o.at - o.begin), self.sizes)
-            })
+            .map(|fold| self.work(Fold::origins(panel, &fold.score).map(|o| o.at - o.begin)))
             .sum();
         let forecasts = self.work + scored.min(SCORED_WORK);
         Ok(fits * (1 + plan.folds.len()) as f64 + timed * forecasts as f64 / done.max(1) as f64)
     }
 
-    /// The members that take part.
+    /// The members: those that there is time for.
     pub(super) fn members(&self) -> Members {
-        if self.takes_part { self.members } else { Members::None }
+        self.members
     }
 
     /// Whether it is a candidate.
@@ -157,9 +179,7 @@ impl EnsembleChoice {
         let rows =
             |fold: &'_ Fold| Fold::origins(panel, &fold.score).map(|o| o.at - o.begin).collect::<Vec<_>>();
         match self.takes_part {
-            true => {
-                work(self.members, plan.folds.iter().flat_map(rows), self.sizes).div_ceil(SCORED_WORK).max(1)
-            }
+            true => self.work(plan.folds.iter().flat_map(rows)).div_ceil(SCORED_WORK).max(1),
             false => 1,
         }
     }
@@ -169,7 +189,7 @@ impl EnsembleChoice {
     pub(super) fn most_errors(&self, panel: &WindowedPanel) -> usize {
         let rows = panel.members().iter().map(|m| m.series.rows());
         match self.takes_part {
-            true => MOST_WORK / (BLOCKS * work(self.members, rows, self.sizes)).max(1),
+            true => MOST_WORK / (BLOCKS * self.work(rows)).max(1),
             false => usize::MAX,
         }
     }
@@ -198,7 +218,7 @@ impl EnsembleChoice {
             let of = |(i, m): (usize, &'_ Member)| if scored[i] { first_scored(m, fold, i) } else { 0 };
             let known = panel.members().iter().enumerate().map(of).collect::<Vec<usize>>();
             let series = panel.members().iter().zip(known).map(|(m, known)| (&m.series, known));
-            before.insert(number, fit(self.members, (self.season, self.sizes.0), series, self.threads)?);
+            before.insert(number, self.fitted(series)?);
         }
         let Some(ensemble) = before.get(&number) else { return Ok(Scaled::default()) };
         let rows = |o: &Origin| {
@@ -231,8 +251,7 @@ impl EnsembleChoice {
         if all.is_empty() {
             return Ok(None);
         }
-        let fitted = fit(self.members, (self.season, self.sizes.0), all.into_iter(), self.threads)?;
-        Ok(Some(Arc::new(fitted)))
+        Ok(Some(Arc::new(self.fitted(all.into_iter())?)))
     }
 }
 

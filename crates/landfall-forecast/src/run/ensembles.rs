@@ -2,7 +2,7 @@
 
 use super::RunError;
 use crate::data::{Scaler, Series};
-use crate::ensemble::{Ahead, Ensemble, Known, Members, Past};
+use crate::ensemble::{Ahead, Ensemble, Known, Members, Past, PretrainedMember};
 use chrono::DateTime;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct Rows<'a> {
 
 /// Fits models to the first rows of the series, as many as `known` says of each; those of which nothing is known have none.
 pub(super) fn fit<'a>(
-    members: Members,
+    (members, network): (Members, &Arc<PretrainedMember>),
     (season, targets): (usize, usize),
     series: impl Iterator<Item = (&'a Series, usize)>,
     threads: Option<usize>,
@@ -30,7 +30,7 @@ pub(super) fn fit<'a>(
         let columns = series.values().iter().take(targets).map(rows).collect();
         Known { name: series.name(), first: first_date(series), columns }
     };
-    Ok(Ensemble::fit(members, season, series.map(of), threads)?)
+    Ok(Ensemble::fit(members, season, series.map(of), threads)?.with_network(Arc::clone(network)))
 }
 
 /// Its forecasts of the target columns after these rows, in the units of the data: `[rows, targets]`.

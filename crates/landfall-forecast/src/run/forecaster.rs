@@ -26,6 +26,9 @@ pub struct Forecaster {
     /// The only member of that ensemble, where it has one alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<Members>,
+    /// The name of that ensemble's pretrained network, where it is not the one that the library carries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pretrained: Option<String>,
     /// Strength of the ridge regression that the network's weights come from; none for one that was trained by steps.
     pub ridge: Option<f64>,
     /// Whether validation rows were fit on in the end, and errors made before that are in `errors.safetensors`.
@@ -57,14 +60,28 @@ impl Forecaster {
             Some(Partner::Ensemble) => (None, true),
             None => (None, false),
         };
-        let (member, models) = (None, None);
-        Self { network, share, repeats, ensemble, member, ridge, refit: false, non_negative, models }
+        let (member, pretrained, models) = (None, None, None);
+        Self {
+            network,
+            share,
+            repeats,
+            ensemble,
+            member,
+            pretrained,
+            ridge,
+            refit: false,
+            non_negative,
+            models,
+        }
     }
 
-    /// The same, by an ensemble of these members.
+    /// The same, by an ensemble of these members, whose pretrained network is of this name where it is not the one that the library
+    /// carries.
     #[must_use]
-    pub fn of_members(mut self, members: Members) -> Self {
+    pub fn of_members(mut self, members: Members, network: Option<&str>) -> Self {
         self.member = members.alone().filter(|_| self.ensemble);
+        let has_it = self.ensemble && members.share() > 0.0;
+        self.pretrained = network.filter(|_| has_it).map(str::to_owned);
         self
     }
 
@@ -93,7 +110,9 @@ impl Forecaster {
     pub fn name(&self) -> String {
         let partner = match (self.partner(), self.member) {
             (None, _) => return self.network.name().to_owned(),
-            (Some(Partner::Ensemble), Some(member)) => member.name().to_owned(),
+            (Some(Partner::Ensemble), member) => {
+                member.unwrap_or_default().name_with(self.pretrained.as_deref())
+            }
             (Some(partner), _) => partner.to_string(),
         };
         match self.share {

@@ -20,6 +20,7 @@ mod intervals;
 mod keywords;
 mod kinds;
 pub(crate) mod measured;
+mod named_network;
 mod near_names;
 mod network;
 mod network_options;

@@ -16,7 +16,7 @@ use crate::data::{
     DataError, Future, Member, Panel, Purpose, ReadOptions, Scaler, Scalers, Segment, Series, SeriesError,
     TokenData, TokenNames, TokenSegments, WindowError, WindowedPanel,
 };
-use crate::ensemble::{Ahead, Ensemble};
+use crate::ensemble::{Ahead, Ensemble, PretrainedMember};
 use crate::files::read_text;
 use crate::models::{ModelConfig, Predicts};
 use crate::train::{Dataset, Evaluation, Session, Target};
@@ -94,8 +94,10 @@ impl Run {
         let text = read_text(&file).map_err(not_a_run)?;
         let mut resolved = Settings::parse(&text, &file)?.resolve()?;
         let (models, threads) = (path.join(ENSEMBLE), resolved.settings.threads);
+        let network = resolved.settings.named_network();
         if let Some(forecaster) = resolved.settings.forecaster.as_mut().filter(|_| models.exists()) {
-            forecaster.models = Some(Arc::new(Ensemble::read(&models, threads)?));
+            let network = Arc::new(PretrainedMember::new(network));
+            forecaster.models = Some(Arc::new(Ensemble::read(&models, threads)?.with_network(network)));
         }
         let tables = resolved.settings.scaler.clone().unwrap_or_default();
         let known =
@@ -346,6 +348,7 @@ impl Run {
     /// As [`Run::weights`]; a foreign file; as [`Session::new`].
     pub fn session(&self, engine: &Engine, dataset: &Dataset, weights: Weights) -> Result<Session, RunError> {
         let (path, file) = self.weights(weights)?;
+        self.compute_on(engine);
         let mut resolved = self.resolved.clone();
         let ridge = self.forecaster().is_some_and(|f| f.ridge.is_some());
         let without_known = ridge.then(|| dataset.without_known());
@@ -362,6 +365,21 @@ impl Run {
         let mut session = resolved.session(engine, dataset)?;
         load_weights(&path, &file, &mut session)?;
         Ok(session)
+    }
+
+    /// Has the ensemble's pretrained network compute on this engine, where the run names one.
+    pub(crate) fn compute_on(&self, engine: &Engine) {
+        let models = self.forecaster().and_then(|forecaster| forecaster.models.as_deref());
+        models.into_iter().for_each(|models| models.network().compute_on(engine));
+    }
+
+    /// Makes ready what a first forecast would make: the pretrained network of the run's ensemble. For a program that goes on to forecast.
+    ///
+    /// # Errors
+    /// Weights that are named, and are no longer there or have changed; not enough memory; a device fault.
+    pub fn make_ready(&self) -> Result<(), RunError> {
+        let models = self.forecaster().and_then(|forecaster| forecaster.models.as_deref());
+        models.map_or(Ok(()), |models| Ok(models.make_ready()?))
     }
 
     /// A session that predicts and holds no data.

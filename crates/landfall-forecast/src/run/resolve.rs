@@ -103,6 +103,7 @@ impl Settings {
         self.check_ranges()?;
         let (model, preset) = self.preset()?;
         self.check_candidates(preset)?;
+        self.check_pretrained(preset)?;
         if let Some(limit) = self.time_limit.filter(|_| !preset.is_auto()) {
             let why = "a preset is one recipe, which has its length; leave one of them out";
             let (first, second) = (Text::given("time_limit", limit), Text::given("preset", preset.name));
@@ -113,6 +114,8 @@ impl Settings {
         let training = self.training(model, recipe)?;
         let network = self.network(model, preset, training.loss.parameters())?;
         has_statistics(model, &network, &training)?;
+        let given = self.with_known_network()?;
+        given.check_rows_of_network(network.horizon())?;
         if !training.loss.levels().is_empty() && network.predicts() == Predicts::Value {
             let why = "it predicts one value for a window; leave one of them out";
             return Err(with_model("{quantiles}", model, why).into());
@@ -139,16 +142,15 @@ impl Settings {
         let log_every = self.log_every.unwrap_or(50);
         let mut checkpoint = CheckpointEvery::default();
         checkpoint.steps = self.checkpoint_every.unwrap_or(checkpoint.steps);
-        let mut settings = self.clone();
+        let mut settings = given.clone();
         settings.version = Some(Settings::VERSION);
         settings.fill_in(model, preset, &network, &training, &source);
         settings.split = Some(split.to_string());
         settings.period = self.period;
         settings.log_every = Some(log_every);
         settings.patience = Some(patience.unwrap_or(0));
-        let given = Box::new(self.clone());
         Ok(Resolved {
-            given,
+            given: Box::new(given),
             settings,
             network,
             training,
@@ -437,8 +439,9 @@ impl Settings {
                 (self.synthetic, self.samples) = (Some(Synthetic::Assets), Some(*samples));
             }
         }
-        if let Some(init) = self.init.as_mut().filter(|init| **init != Path::new(SHIPPED)) {
-            *init = std::path::absolute(&*init).unwrap_or_else(|_| init.clone());
+        let weights = [&mut self.init, &mut self.pretrained].into_iter().flatten();
+        for path in weights.filter(|path| **path != Path::new(SHIPPED)) {
+            *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
         }
         if !matches!(n.predicts(), Predicts::Classes(_)) {
             (self.context, self.horizon) = (Some(n.context()), Some(n.horizon()));

@@ -13,7 +13,7 @@ use super::words::Text;
 use crate::choice::Metric;
 use crate::data::with_nearest;
 use crate::data::{Calendar, Covariates, TokenNames};
-use crate::ensemble::Members;
+use crate::ensemble::{Members, NamedNetwork};
 use crate::files::read_text;
 use crate::models::ModelKind;
 use crate::train::{Draws, OptimizerKind, Order, Schedule};
@@ -80,6 +80,9 @@ settings! {
     /// statistical (without the pretrained network), one alone (ets, theta, dynamic-theta, croston, tsb or pretrained) or none
     /// [default: all; none where a model or candidates are given].
     ensemble: Members => Facts::named(Model);
+    /// The pretrained network of the default recipe's ensemble: a folder of a Chronos-2 or Chronos-Bolt, or a file of landfall pretrain
+    /// [default: the network that the program carries].
+    pretrained: PathBuf => Facts::of(Model, "WEIGHTS").unhashed();
     /// The error that the default recipe chooses by, in which each series counts alike: rmsse, mase or mse [default: mase for 20 series and columns or more,
     /// else rmsse].
     metric: Metric => Facts::named(Model);
@@ -165,6 +168,8 @@ settings! {
     scaler: Vec<ScalerTable> => Facts::by_run();
     /// What validation chose, by the default recipe.
     forecaster: Forecaster => Facts::by_run();
+    /// What the weights of its pretrained network are, where they are named.
+    pretrained_weights: NamedNetwork => Facts { hashed: true, ..Facts::by_run() };
     /// Which windows choose, of a run that is compared with others.
     compared: SameWindows => Facts::by_run();
     /// Kernels that were tuned for its instructions; a run that was asked to tune keeps them.

@@ -45,6 +45,7 @@ pub(super) fn chosen(
     if resolved.settings.time_limit.take().is_some() {
         // What finished is named, so that the settings make the same run however fast the machine is.
         resolved.settings.ensemble = Some(choice.members);
+        resolved.settings = resolved.settings.clone().without_network_unless(Some(choice.members));
         if resolved.settings.model.is_none() && resolved.has_networks() {
             resolved.settings.candidates = Some(choice.networks.clone());
         }
@@ -71,6 +72,7 @@ pub(super) fn chosen(
         return Ok(Some(Chosen { choice, without_intervals: refused, tested: None }));
     }
     let run = Run::open(folder.path())?;
+    run.compute_on(&session.engine);
     let mut own;
     let session = if choice.forecaster.ridge.is_some() {
         own = run.session(&session.engine, dataset, Weights::Best)?;

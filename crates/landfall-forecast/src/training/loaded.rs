@@ -92,7 +92,7 @@ fn alike(world: &World, settings: &Settings, dataset: &Dataset) -> Result<(), Fo
         "landfall = \"{}\"\n{}rows = {}\nvalues = \"{values}\"\n",
         env!("CARGO_PKG_VERSION"),
         // Where files lie is a rank's own.
-        Settings { data: None, threads: None, ..settings.clone() }.to_toml()?,
+        Settings { data: None, pretrained: None, threads: None, ..settings.clone() }.to_toml()?,
         dataset.rows,
     );
     world.agree("configurations", &text).map_err(|fault| RunError::from(landfall::Error::from(fault)).into())

@@ -149,6 +149,7 @@ impl Ready {
         if !checkpoint.exists() {
             return Err(RunError::NoCheckpoint { path: path.to_owned() }.into());
         }
+        resolved.settings.check_known_network()?;
         let file = File::read(&checkpoint)?;
         let ready = Self::prepare(resolved, None, false, Place::Resumed(lock), world, |session| {
             load_checkpoint(&checkpoint, &file, session).map_err(ForecastError::from)

@@ -6,10 +6,8 @@ use super::spread::{Made, Rows, Spread, spread};
 use crate::chronos::{self, Group};
 use crate::data::{Future, Panel, Series};
 use crate::error::ForecastError;
-use crate::models::zero_shot::LEVELS;
-use crate::pretrained::SHIPPED;
+use crate::pretrained_network::{Network, SHIPPED, Weights};
 use crate::run::{Device, Forecast, Settings, SettingsError, Text, on_device};
-use crate::zero_shot::{self, Weights};
 use landfall::Engine;
 use std::borrow::Borrow;
 use std::path::Path;
@@ -38,13 +36,6 @@ pub struct PanelForecaster {
     most: Option<usize>,
 }
 
-/// What forecasts.
-#[derive(Debug)]
-enum Network {
-    ZeroShot(Box<zero_shot::Forecaster>),
-    Chronos(Box<chronos::Forecaster>),
-}
-
 impl PanelForecaster {
     /// The forecaster of these weights, a file of `landfall pretrain` or a folder of a Chronos-2 or Chronos-Bolt, or of those that the
     /// library carries, which are called `zero-shot` too; `threads` are those of the processor.
@@ -57,17 +48,10 @@ impl PanelForecaster {
         threads: Option<usize>,
     ) -> Result<Self, ForecastError> {
         // Weights first: without them no device is needed.
-        if let Some(folder) = weights.filter(|path| path.is_dir()) {
-            let weights = chronos::Weights::read(folder)?;
-            let placed = on_device(device, threads, |engine| Ok(engine.clone()))?;
-            return Ok(Self { device: placed.note(), ..Self::of_chronos(&placed.made, &weights)? });
-        }
         let weights = weights.filter(|path| *path != Path::new(SHIPPED) || path.exists());
         let weights = weights.map_or_else(Weights::shipped, Weights::read)?;
         let placed = on_device(device, threads, |engine| Ok(engine.clone()))?;
-        let forecaster = zero_shot::Forecaster::new(&placed.made, &weights)?;
-        let network = Network::ZeroShot(Box::new(forecaster));
-        Ok(Self { network, device: placed.note(), most: None })
+        Ok(Self { network: Network::new(&placed.made, &weights)?, device: placed.note(), most: None })
     }
 
     /// The forecaster of weights of a Chronos on an engine.
@@ -115,10 +99,7 @@ impl PanelForecaster {
     /// Whether it reads covariates.
     #[must_use]
     pub fn reads_covariates(&self) -> bool {
-        match &self.network {
-            Network::ZeroShot(_) => false,
-            Network::Chronos(forecaster) => forecaster.reads_covariates(),
-        }
+        self.network.reads_covariates()
     }
 
     /// The device in one line, as [`Predictor::device`](crate::forecasting::Predictor::device).
@@ -169,64 +150,39 @@ impl PanelForecaster {
     /// Rows of a series that are read at most: its last ones.
     #[must_use]
     pub fn context(&self) -> usize {
-        let own = match &self.network {
-            Network::ZeroShot(forecaster) => forecaster.context(),
-            Network::Chronos(forecaster) => forecaster.context(),
-        };
+        let own = self.network.context();
         self.most.map_or(own, |most| own.min(most))
     }
 
     /// Rows that are forecast at most.
     #[must_use]
     pub fn most_rows(&self) -> usize {
-        match &self.network {
-            Network::ZeroShot(_) => zero_shot::MOST_ROWS,
-            Network::Chronos(forecaster) => forecaster.most_rows(),
-        }
+        self.network.most_rows()
     }
 
     /// Levels of its quantiles, ascending.
     #[must_use]
     pub fn levels(&self) -> &[f64] {
-        match &self.network {
-            Network::ZeroShot(_) => &LEVELS,
-            Network::Chronos(forecaster) => forecaster.levels(),
-        }
+        self.network.levels()
     }
 
     /// What forecasts, in a word.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match &self.network {
-            Network::ZeroShot(_) => "zero-shot",
-            Network::Chronos(forecaster) => forecaster.name(),
-        }
+        self.network.name()
     }
 
     /// The rows after the last one of the groups of [`Prepared`] series, each of one column; the quantiles of a row ascend. Weights that
     /// read no covariates read the columns alone.
     ///
     /// # Errors
-    /// As [`zero_shot::Forecaster::forecast`] and [`chronos::Forecaster::forecast`].
+    /// As [`Network::quantiles`].
     pub fn quantiles<G: Borrow<Group>>(
         &mut self,
         groups: &[G],
         horizon: usize,
     ) -> Result<Vec<Rows>, ForecastError> {
-        match &mut self.network {
-            Network::ZeroShot(forecaster) => {
-                let columns: Vec<&Vec<f64>> =
-                    groups.iter().flat_map(|group| &group.borrow().targets).collect();
-                let all = forecaster.forecast(&columns, horizon)?;
-                Ok(all.into_iter().map(|rows| rows.iter().map(|row| row.to_vec()).collect()).collect())
-            }
-            Network::Chronos(forecaster) => {
-                let mut all = forecaster.forecast(groups, horizon)?;
-                // Those of the network may cross; the bounds of an interval may not.
-                all.iter_mut().flatten().flatten().for_each(|row| row.sort_by(f64::total_cmp));
-                Ok(all.into_iter().flatten().collect())
-            }
-        }
+        Ok(self.network.quantiles(groups, horizon)?)
     }
 }
 

@@ -86,6 +86,7 @@ const UPPER: [(&str, &[&str], &[&str]); 7] = [
         &[
             "zero_shot",
             "chronos",
+            "pretrained_network",
             "ensemble",
             "pretrained",
             "choice",

@@ -101,6 +101,7 @@ fn of_run(args: &Args, path: &Path) -> Result<(), CliError> {
     let opened = Opened::new(args)?;
     let placed = on_device(args.on.device, args.on.threads, |engine| {
         let mut session = run.predictor(engine, args.weights)?;
+        run.make_ready()?;
         let batches = Batches::new(&mut session, usize::from(args.max_batch))?;
         let of = |(levels, panel): &(Vec<f64>, WindowedPanel)| {
             run.half_widths(engine, args.weights, (panel.clone(), None), levels)
