@@ -138,20 +138,28 @@ class Chronos:
         self._model.save(os.path.abspath(folder))
 
     def export_onnx(
-        self, path: str | os.PathLike[str], *, context: int | None = None, horizon: int | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        context: int | None = None,
+        horizon: int | None = None,
+        members: int = 1,
     ) -> None:
-        """Writes the forecast of one pass as an ONNX model: of each series alone, without covariates.
+        """Writes the forecast of one pass as an ONNX model.
 
         Its input `context` (double) `[batch, context]` holds the last rows of series, the last one last and NaN where none is known; its output
-        `quantiles` (double) is `[batch, horizon, levels]`. What is forecast is what :meth:`forecast` does, in float32.
+        `quantiles` (double) is `[batch, horizon, levels]`. What is forecast is what :meth:`forecast` does, in float32. With several members these
+        have a further axis behind the batch, and input `future` (double) `[batch, members, horizon]` holds the rows to forecast of covariates
+        that are known in advance, as numbers; those of the others, and of the targets, hold NaN.
 
         Args:
             path: A file that does not exist.
             context: Rows of the context; all that the model reads if left out. Shorter series begin with NaN, which costs time.
             horizon: Rows to forecast; those of a pass, which are the most, if left out.
+            members: Series of a group, which see each other: targets and covariates. 1 for a Chronos-Bolt.
 
         Raises:
-            InvalidValueError: For rows that the model does not read, or does not forecast in one pass.
+            InvalidValueError: For rows or groups that the model does not read, or rows that it does not forecast in one pass.
             FileError: For a file that exists, or cannot be written.
 
         Example:
@@ -160,10 +168,10 @@ class Chronos:
             >>> session.run(None, {"context": sales[None, -512:]})[0].shape  # doctest: +SKIP
             (1, 24, 21)
         """
-        for name, rows in [("context", context), ("horizon", horizon)]:
+        for name, rows in [("context", context), ("horizon", horizon), ("members", members)]:
             if rows is not None:
                 keywords.whole(name, rows)
-        self._model.export_onnx(os.path.abspath(path), context, horizon)
+        self._model.export_onnx(os.path.abspath(path), context, horizon, members)
 
     def fit(
         self,

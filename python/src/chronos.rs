@@ -9,7 +9,7 @@ use landfall_forecast::chronos::{
     Adapter, Categories, ChronosError, FineTuning, FineTuningOptions, Forecaster, Group, Known, Point,
     Sampler, Weights, ordinal, target_means,
 };
-use landfall_forecast::export::{self, ExportError};
+use landfall_forecast::export::{self, ExportError, Pass};
 use landfall_forecast::run::{Device, SettingsError, on_device};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -132,12 +132,13 @@ impl PyChronos {
         path: PathBuf,
         context: Option<usize>,
         horizon: Option<usize>,
+        members: usize,
     ) -> PyResult<()> {
         let write = || -> Result<(), ExportError> {
             let weights = self.source.weights()?;
             let rows = context.unwrap_or(weights.network.context());
             let horizon = horizon.unwrap_or(weights.network.pass());
-            export::chronos_onnx(&weights, rows, horizon, &path).map(drop)
+            export::chronos_onnx(&weights, Pass { rows, horizon, members }, &path).map(drop)
         };
         py.detach(write).map_err(|why| not_exported(py, why))
     }

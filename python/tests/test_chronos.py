@@ -291,6 +291,35 @@ def test_an_adapter_has_the_losses_of_pytorch(tmp_path: Path, monkeypatch: Any, 
     assert not np.array_equal(both, model.forecast(given, 8)[0])
 
 
+def test_an_adapter_is_read_by_peft_and_one_of_peft_is_read(tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    from chronos.chronos2 import Chronos2Pipeline
+
+    def alike(ours: Any, theirs: Any) -> None:
+        given = [wave(90), wave(31, 5)]
+        both = Chronos2Pipeline(theirs).predict([_theirs(entry) for entry in given], prediction_length=12)
+        for a, b in zip(ours.forecast(given, 12), both, strict=True):
+            # The tolerance of forecasts by one set of weights.
+            assert np.abs(a - b.numpy()).max() < 1e-5 * np.abs(b.numpy()).max()
+
+    theirs = saved(tmp_path / "model").model
+    tuned = Chronos(tmp_path / "model", device="cpu").fit(
+        [wave(200)], 12, steps=5, lr=5e-3, adapter=LowRank(rank=4, alpha=8.0)
+    )
+    tuned.save_adapter(tmp_path / "ours")
+    alike(tuned, peft.PeftModel.from_pretrained(theirs, tmp_path / "ours").eval().base_model.model)
+
+    fresh = saved(tmp_path / "model").model
+    targets = ["self_attention.q", "self_attention.v", "output_patch_embedding.output_layer"]
+    adapted = peft.get_peft_model(fresh, peft.LoraConfig(r=2, lora_alpha=6, target_modules=targets)).eval()
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_B" in name:
+                weight.add_(0.1 * torch.randn_like(weight))
+    adapted.save_pretrained(tmp_path / "theirs")
+    alike(Chronos(tmp_path / "model", adapter=tmp_path / "theirs", device="cpu"), adapted.base_model.model)
+
+
 def safetensors_of(path: Path) -> Any:
     from safetensors.torch import load_file
 

@@ -44,6 +44,37 @@ def test_onnxruntime_forecasts_alike(tmp_path: Path, name: str) -> None:
         assert apart_of_scale(own.T[None], expected, series) < 1e-5
 
 
+def test_groups_and_covariates_forecast_alike(tmp_path: Path) -> None:
+    rows, horizon = 61, 13
+    test_chronos.saved(tmp_path)
+    model, path = Chronos(tmp_path, device="cpu"), tmp_path / "pass.onnx"
+    model.export_onnx(path, context=rows, horizon=horizon, members=4)
+    onnx.checker.check_model(str(path), full_check=True)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+    def group(seed: int) -> dict[str, Any]:
+        past = {"visits": wave(rows, seed + 2, 100.0), "price": gaps(wave(rows, seed + 3), slice(9, 14))}
+        return {
+            "target": np.stack([gaps(wave(rows, seed), -1, 30), wave(rows, seed + 1, 1e4)]),
+            "past_covariates": past,
+            "future_covariates": {"price": wave(horizon, seed + 4)},
+        }
+
+    given = [group(0), group(7), group(11)]
+    context = np.stack([np.vstack([g["target"], *g["past_covariates"].values()]) for g in given])
+    future = np.full((3, 4, horizon), np.nan)
+    future[:, 3] = [g["future_covariates"]["price"] for g in given]
+    forecast = session.run(["quantiles"], {"context": context, "future": future})[0]
+    assert forecast.shape == (3, 4, horizon, len(model.quantiles))
+    for own, expected, entry in zip(forecast, model.forecast(given, horizon), given, strict=True):
+        for target in range(2):
+            both = own[target].T[None], expected[target : target + 1]
+            assert apart_of_scale(*both, entry["target"][target]) < 1e-5
+    # What is known of the future is seen.
+    unknown = session.run(["quantiles"], {"context": context, "future": np.full_like(future, np.nan)})[0]
+    assert np.abs(unknown - forecast)[:, :2].max() > 1e-3
+
+
 def test_what_a_pass_has_not_is_told(tmp_path: Path) -> None:
     test_chronos_bolt.saved(tmp_path)
     model, path = Chronos(tmp_path, device="cpu"), tmp_path / "pass.onnx"
@@ -51,6 +82,8 @@ def test_what_a_pass_has_not_is_told(tmp_path: Path) -> None:
         model.export_onnx(path, horizon=17)
     with pytest.raises(landfall.InvalidValueError, match="the context is 129 rows; it must be 1 to 128"):
         model.export_onnx(path, context=129)
+    with pytest.raises(landfall.InvalidValueError, match="a group has 2 series; it must be 1"):
+        model.export_onnx(path, members=2)
     path.write_text("something of mine")
     with pytest.raises(landfall.FileError, match="exists already"):
         model.export_onnx(path)

@@ -11,5 +11,6 @@ mod forecaster;
 mod onnx;
 mod pretrained;
 
+pub use chronos::Pass;
 pub use error::ExportError;
 pub use onnx::{IR_VERSION, OPSET, OnnxSummary, chronos_onnx, onnx, pretrained_onnx};

@@ -11,7 +11,7 @@ use self::level::{BATCHES, Level, Pair};
 use self::lower::Lowering;
 use self::proto::{Model, OperatorSet, Property};
 use self::writer::{Writer, value_info};
-use super::chronos::Chronos;
+use super::chronos::{Chronos, Pass};
 use super::error::ExportError;
 use super::forecaster::{Built, Forecasting, Port};
 use super::pretrained::Pretrained;
@@ -120,32 +120,34 @@ pub fn pretrained_onnx(weights: &zero_shot::Weights, path: &Path) -> Result<Onnx
     )
 }
 
-/// Writes a pass of a Chronos-2 or Chronos-Bolt as one ONNX model to a new file: of each series alone, which may be of any number.
+/// Writes a pass of a Chronos-2 or Chronos-Bolt as one ONNX model to a new file: of any number of groups of series.
 ///
 /// Input `context` (double) `[batch, rows]` holds the last rows of a series in original units, the last one last; rows before the first
 /// known one, and those whose value is missing, hold NaN. Output `quantiles` (double) `[batch, horizon, levels]` is in original units, as
-/// [`Forecaster::forecast`](chronos::Forecaster::forecast) has it.
+/// [`Forecaster::forecast`](chronos::Forecaster::forecast) has it. With several members these have a further axis behind the batch, and input
+/// `future` (double) `[batch, members, horizon]` holds the rows to forecast of covariates that are known in advance; those of the others,
+/// and of the series to forecast, hold NaN. A series whose rows all hold NaN is not seen by the others.
 ///
 /// ```no_run
 /// use landfall_forecast::{chronos::Weights, export};
 /// let weights = Weights::read("chronos-2".as_ref())?;
-/// let written = export::chronos_onnx(&weights, 512, 64, "chronos-2.onnx".as_ref())?;
+/// let sizes = export::Pass { rows: 512, horizon: 64, members: 1 };
+/// let written = export::chronos_onnx(&weights, sizes, "chronos-2.onnx".as_ref())?;
 /// assert_eq!(written.inputs, ["context double[batch, 512]"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// As [`onnx`]; rows that the model does not read, or does not forecast in one pass.
+/// As [`onnx`]; rows or groups that the model does not read, or rows that it does not forecast in one pass.
 pub fn chronos_onnx(
     weights: &chronos::Weights,
-    rows: usize,
-    horizon: usize,
+    sizes: Pass,
     path: &Path,
 ) -> Result<OnnxSummary, ExportError> {
     if path.exists() {
         return Err(ExportError::Exists(path.to_owned()));
     }
-    let pass = Chronos::new(weights, rows, horizon)?;
+    let pass = Chronos::new(weights, sizes)?;
     write(
         &Written {
             graph: &|batch| pass.graph(batch),
