@@ -38,6 +38,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("attention_short", "attention", " A=", A_BLOCK_MORE),
     ("attention_short_grad", "gradient", " A=", A_BLOCK_MORE),
     ("attention_small_seq", "attention", " A=", A_BLOCK_MORE),
+    ("cosine_attention_grad", "gradient", " A=f64 ", A_BLOCK_MORE),
     ("batch_norm", "statistics", " WHOLE=0", A_BLOCK_MORE),
     ("batch_norm", "normalise", " WHOLE=0", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient", " A=", A_BLOCK_MORE),

@@ -104,7 +104,9 @@ impl Target {
         let mut command = Command::new(program);
         command.current_dir(top);
         if self.triple.contains("apple") && cfg!(not(target_os = "macos")) {
-            command.env("SDKROOT", top.join("xtask/src/release/macos")).env("MACOSX_DEPLOYMENT_TARGET", "11.0");
+            command
+                .env("SDKROOT", top.join("xtask/src/release/macos"))
+                .env("MACOSX_DEPLOYMENT_TARGET", "11.0");
         }
         command
     }

@@ -208,9 +208,8 @@ impl Engine {
 
     /// The same engine; programs compiled with this handle do runs of instructions that keep to a part of the rows as one kernel, and
     /// small launches that wait for the same ones as another, or do not. The default is that they do on a GPU;
-    /// `LANDFALL_SEGMENTS=0` changes it. Results are those of the same instructions one by one ([`Program::issue`](crate::Program::issue)) but
-    /// for the last place of f32 and f64, where the compiler may fuse other multiplications with additions in a kernel of several; small
-    /// 16-bit products are by another kernel than without segments.
+    /// `LANDFALL_SEGMENTS=0` changes it. Results are those of the same instructions one by one ([`Program::issue`](crate::Program::issue));
+    /// small 16-bit products are by another kernel than without segments.
     #[must_use]
     pub fn with_segments(&self, segments: bool) -> Self {
         self.with_parts(if segments { PARTS } else { 0..0 })

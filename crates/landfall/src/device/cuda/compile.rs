@@ -19,8 +19,13 @@ pub struct Compiler {
 
 // No fast-math: division, square roots and subnormal numbers stay exact. Line numbers cost nothing at run time and let
 // a memory checker name the line.
-const OPTIONS: &[&str] =
-    &["--std=c++17", "--generate-line-info", "--ptxas-options=--verbose", "--ptxas-options=--warn-on-spills"];
+const OPTIONS: &[&str] = &[
+    "--std=c++17",
+    "--fmad=false",
+    "--generate-line-info",
+    "--ptxas-options=--verbose",
+    "--ptxas-options=--warn-on-spills",
+];
 
 impl Compiler {
     /// A compiler for an architecture such as `sm_90a`, with the cache on disk.

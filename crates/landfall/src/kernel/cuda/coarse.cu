@@ -16,7 +16,7 @@ DEVICE double coarse_exp(double x) { return exp(x); }
 // but once. Where a is infinite, so is the divisor, and the quotient 1.
 DEVICE float coarse_power(float x) {
     float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(__fmaf_rn(x * x, -0.72134752f, 32.0f)));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(fused(x * x, -0.72134752f, 32.0f)));
     return power;
 }
 DEVICE float coarse_bell(float x) { return coarse_power(x) * 2.32830644e-10f; }  // 2^-32
@@ -24,13 +24,13 @@ DEVICE double coarse_bell(double x) { return exp(-0.5 * x * x); }
 DEVICE float coarse_normal_cdf(float x) {
     float power = coarse_power(x), w;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(w) : "f"(fabsf(x) + 2.8f));
-    float u = __fmaf_rn(w, -5.6f, 1.0f), mills = 4.61133356e-13f;
-    mills = __fmaf_rn(mills, u, 8.49564342e-13f);
-    mills = __fmaf_rn(mills, u, -3.64203459e-12f);
-    mills = __fmaf_rn(mills, u, -5.18255577e-12f);
-    mills = __fmaf_rn(mills, u, 4.47267223e-11f);
-    mills = __fmaf_rn(mills, u, -1.12173978e-10f);
-    mills = __fmaf_rn(mills, u, 1.679097e-10f);
+    float u = fused(w, -5.6f, 1.0f), mills = 4.61133356e-13f;
+    mills = fused(mills, u, 8.49564342e-13f);
+    mills = fused(mills, u, -3.64203459e-12f);
+    mills = fused(mills, u, -5.18255577e-12f);
+    mills = fused(mills, u, 4.47267223e-11f);
+    mills = fused(mills, u, -1.12173978e-10f);
+    mills = fused(mills, u, 1.679097e-10f);
     float tail = power * (w * mills);
     return x > 0.0f ? 1.0f - tail : tail;
 }

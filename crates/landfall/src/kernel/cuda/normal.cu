@@ -9,18 +9,18 @@
 // e^(-a^2/2) is `power` times a power of two; who asks for it as well as for the distribution function has it once.
 struct Bell { float power, factor; };
 DEVICE Bell bell_of(float a) {
-    float half = -0.5f * a, square = half * a, rest = __fmaf_rn(half, a, -square);
+    float half = -0.5f * a, square = half * a, rest = fused(half, a, -square);
     // -a^2/2 = n ln 2 + r. The low bits of t hold n + 64 and the bias of an exponent: the power of two is made of them, and
     // stays in range where the result is not normal.
-    float t = __fmaf_rn(square, 1.44269504f, 12583103.0f), n = t - 12583103.0f;
-    float r = __fmaf_rn(n, -1.42860677e-6f, __fmaf_rn(n, -0.693145752f, square)) + rest;
+    float t = fused(square, 1.44269504f, 12583103.0f), n = t - 12583103.0f;
+    float r = fused(n, -1.42860677e-6f, fused(n, -0.693145752f, square)) + rest;
     float power = 0.0013946543f;
-    power = __fmaf_rn(power, r, 0.008366645f);
-    power = __fmaf_rn(power, r, 0.04166628f);
-    power = __fmaf_rn(power, r, 0.16666542f);
-    power = __fmaf_rn(power, r, 0.5f);
-    power = __fmaf_rn(power, r, 1.0f);
-    power = __fmaf_rn(power, r, 1.0f);
+    power = fused(power, r, 0.008366645f);
+    power = fused(power, r, 0.04166628f);
+    power = fused(power, r, 0.16666542f);
+    power = fused(power, r, 0.5f);
+    power = fused(power, r, 1.0f);
+    power = fused(power, r, 1.0f);
     Bell b = {power, __uint_as_float(__float_as_uint(t) << 23)};
     return b;
 }
@@ -38,17 +38,17 @@ DEVICE float normal_cdf(float x) {
     Bell b = bell_of(a);
     float under = a + 1.9f, w;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(w) : "f"(under));
-    w = __fmaf_rn(w, __fmaf_rn(-under, w, 1.0f), w);
+    w = fused(w, fused(-under, w, 1.0f), w);
     float u = (a - 1.9f) * w, mills = 0.000208588723f;
-    mills = __fmaf_rn(mills, u, 0.000721772773f);
-    mills = __fmaf_rn(mills, u, 0.000271624044f);
-    mills = __fmaf_rn(mills, u, -0.00287507986f);
-    mills = __fmaf_rn(mills, u, -0.00597616876f);
-    mills = __fmaf_rn(mills, u, 0.00408114676f);
-    mills = __fmaf_rn(mills, u, 0.037030799f);
-    mills = __fmaf_rn(mills, u, 0.00909249908f);
-    mills = __fmaf_rn(mills, u, -0.307050291f);
-    mills = __fmaf_rn(mills, u, 0.663464256f);
+    mills = fused(mills, u, 0.000721772773f);
+    mills = fused(mills, u, 0.000271624044f);
+    mills = fused(mills, u, -0.00287507986f);
+    mills = fused(mills, u, -0.00597616876f);
+    mills = fused(mills, u, 0.00408114676f);
+    mills = fused(mills, u, 0.037030799f);
+    mills = fused(mills, u, 0.00909249908f);
+    mills = fused(mills, u, -0.307050291f);
+    mills = fused(mills, u, 0.663464256f);
     float tail = b.power * (w * mills) * b.factor * FROM_64;
     return x > 0.0f ? 1.0f - tail : tail;
 }

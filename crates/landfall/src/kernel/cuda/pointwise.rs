@@ -284,15 +284,7 @@ pub(crate) fn function(e: &Expression) -> String {
     let args = list(each(&|i| format!("A x{i}"), ", "), drawn(&|s| format!("u32 w{s}")));
     _ = writeln!(text, "DEVICE A evaluate({args}) {{");
     for (r, step) in e.steps().iter().enumerate() {
-        let stored = |s: &Step| matches!(*s, Step::Rounded(_, x) if usize::from(x.0) == r);
-        let value = if let Step::Binary(Binary::Mul, a, b) = *step
-            && e.steps().iter().any(stored)
-        {
-            format!("stored_product(r{}, r{})", a.0, b.0)
-        } else {
-            code(*step)
-        };
-        _ = writeln!(text, "    const A r{r} = {value};");
+        _ = writeln!(text, "    const A r{r} = {};", code(*step));
     }
     _ = writeln!(text, "    return r{};\n}}", e.steps().len().saturating_sub(1));
     text

@@ -20,6 +20,11 @@ DEVICE void after_others() {
 #endif
 }
 
+// a * b + c, rounded once. Nothing else is fused (`--fmad=false`): the compiler would choose by the code around, and a kernel that
+// is a part of another would give other bytes.
+DEVICE float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+DEVICE double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
+
 // Sizes or strides of up to eight axes, outermost first.
 struct Dims { u64 v[8]; };
 

@@ -2,10 +2,6 @@
 
 constexpr int N = int(UNIT);
 
-// A product that no sum takes over: a sum of one such term is then the term itself, and their difference zero.
-DEVICE float rounded_product(float a, float b) { return __fmul_rn(a, b); }
-DEVICE double rounded_product(double a, double b) { return __dmul_rn(a, b); }
-
 // Reduces the elements of a unit.
 template <class F, class V> DEVICE V unit_all(const V (&x)[N]) {
     V v[N];

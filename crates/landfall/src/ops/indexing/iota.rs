@@ -121,8 +121,7 @@ static SOURCE: Source = Source {
         "iota",
         "KERNEL(iota) {
     u64 at = thread_index();
-    // Two roundings, as on the processor.
-    double number = __dadd_rn(start, __dmul_rn(step, double(at / inner % size)));
+    double number = start + step * double(at / inner % size);
     if (at < n) out[offset_of<u64>(at, rank, shape, out.stride)] = narrow<T>(number);
 }
 ",

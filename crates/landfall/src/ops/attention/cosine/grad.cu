@@ -8,7 +8,7 @@ DEVICE void beside(A (&g)[4], const Quad& x, A inverse) {
 #pragma unroll
     for (u32 k = 0; k < 4; k++) {
         u[k] = A(widen(x.v[k])) * inverse;
-        along += g[k] * u[k];
+        along = fused(g[k], u[k], along);
     }
     along = lanes_all<Sum>(along, L);
 #pragma unroll
@@ -65,7 +65,7 @@ KERNEL(gradient) {
             // Several lanes may have one pair.
             if (there && p.lane < C) {
                 pairs[p.row + r][key] = {weight, change * factor * inverse_q[r]};
-                turned += change * cosine;
+                turned = fused(change, cosine, turned);
             }
             changes[r][time] = change * of_key;
         }

@@ -95,12 +95,12 @@ DEVICE void store(
 DEVICE A dot(const Quad& x, const Quad& y) {
     A sum = A(widen(x.v[0])) * A(widen(y.v[0]));
 #pragma unroll
-    for (u32 k = 1; k < 4; k++) sum += A(widen(x.v[k])) * A(widen(y.v[k]));
+    for (u32 k = 1; k < 4; k++) sum = fused(A(widen(x.v[k])), A(widen(y.v[k])), sum);
     return sum;
 }
 DEVICE void add(A (&sums)[4], A weight, const Quad& x) {
 #pragma unroll
-    for (u32 k = 0; k < 4; k++) sums[k] += weight * A(widen(x.v[k]));
+    for (u32 k = 0; k < 4; k++) sums[k] = fused(weight, A(widen(x.v[k])), sums[k]);
 }
 // Joins what `lanes` neighbouring lanes have; each gets the result.
 template <class F> DEVICE A lanes_all(A x, u32 lanes) {

@@ -94,7 +94,7 @@ DEVICE void products(A (&sums)[TILE][TILE], const Place& p, const Line* a, const
 #pragma unroll
             for (u32 i = 0; i < TILE; i++) {
 #pragma unroll
-                for (u32 k = 0; k < 4; k++) sums[i][j] += x[i].v[k] * y.v[k];
+                for (u32 k = 0; k < 4; k++) sums[i][j] = fused(x[i].v[k], y.v[k], sums[i][j]);
             }
         }
     }
@@ -166,7 +166,7 @@ DEVICE void weigh(T* to, const Dims& s, u32 e, const Line* lines, const Scores* 
 #pragma unroll
                 for (u32 k = 0; k < 4; k++) {
 #pragma unroll
-                    for (u32 f = 0; f < 4; f++) sums[i][f] += own.v[k] * x[k].v[f];
+                    for (u32 f = 0; f < 4; f++) sums[i][f] = fused(own.v[k], x[k].v[f], sums[i][f]);
                 }
             }
         }

@@ -22,7 +22,7 @@ template <bool FOURS> DEVICE void load_slopes(Head& h, const T* x, const Dims& s
 #pragma unroll
         for (u32 i = 0; i < TILE; i++) {
 #pragma unroll
-            for (u32 k = 0; k < 4; k++) level[i] += double(widen(given[i].v[k])) * double(widen(slopes[i].v[k]));
+            for (u32 k = 0; k < 4; k++) level[i] = fused(double(widen(given[i].v[k])), double(widen(slopes[i].v[k])), level[i]);
         }
     }
 #pragma unroll
@@ -50,7 +50,7 @@ DEVICE void weigh_columns(T* to, const Dims& s, u32 e, const Line* lines, const 
 #pragma unroll
                 for (u32 j = 0; j < 4; j++) {
 #pragma unroll
-                    for (u32 f = 0; f < 4; f++) sums[j][f] += own.v[j] * x.v[f];
+                    for (u32 f = 0; f < 4; f++) sums[j][f] = fused(own.v[j], x.v[f], sums[j][f]);
                 }
             }
 #pragma unroll

@@ -10,7 +10,7 @@ KERNEL(levels) {
     const T* from = out + b * out.stride.v[0] + i * out.stride.v[1] + head * out.stride.v[2];
     const T* g = slope + b * slope.stride.v[0] + i * slope.stride.v[1] + head * slope.stride.v[2];
     double sum = 0.0;
-    for (u64 c = 0; c < e; c++) sum += double(widen(from[c * out.stride.v[3]])) * double(widen(g[c * slope.stride.v[3]]));
+    for (u64 c = 0; c < e; c++) sum = fused(double(widen(from[c * out.stride.v[3]])), double(widen(g[c * slope.stride.v[3]])), sum);
     level[index] = A(sum);
 }
 

@@ -26,7 +26,7 @@ DEVICE A dot(const A* a, const A* b) {
     for (u32 c = 0; c < E; c += 4) {
         Several<A, 4> x = Several<A, 4>::load(a + c), y = Several<A, 4>::load(b + c);
 #pragma unroll
-        for (u32 k = 0; k < 4; k++) sum += x.v[k] * y.v[k];
+        for (u32 k = 0; k < 4; k++) sum = fused(x.v[k], y.v[k], sum);
     }
     return sum;
 }
@@ -42,7 +42,7 @@ DEVICE void weigh(T* to, const Dims& s, u32 e, A (*rows)[PITCH], const W& weight
             Several<A, 4> x = Several<A, 4>::load(&rows[j][c]);
             A own = weight(i, j);
 #pragma unroll
-            for (u32 k = 0; k < 4; k++) sums[k] += own * x.v[k];
+            for (u32 k = 0; k < 4; k++) sums[k] = fused(own, x.v[k], sums[k]);
         }
         T* at = to + u64(i) * s.v[1];
         Several<T, 4> rounded;

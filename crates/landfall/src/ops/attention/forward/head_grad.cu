@@ -15,7 +15,7 @@ KERNEL(gradient) {
     for (u32 i = threadIdx.x / 32; i < N; i += THREADS / 32) {
         double level = 0.0;
         for (u32 c = lane; c < e; c += 32) {
-            level += double(widen(given[u64(i) * out.stride.v[1] + u64(c) * out.stride.v[3]])) * double(slopes[i][c]);
+            level = fused(double(widen(given[u64(i) * out.stride.v[1] + u64(c) * out.stride.v[3]])), double(slopes[i][c]), level);
         }
         level = warp_all<Sum>(level);
         if (lane == 0) levels[i] = A(level);

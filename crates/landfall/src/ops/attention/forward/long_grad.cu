@@ -18,7 +18,7 @@ KERNEL(levels) {
     for (u32 c = 0; c < E; c += 8) {
         Chunk a = chunk_of(from, out.stride.v[3], c, width), d = chunk_of(g, slope.stride.v[3], c, width);
 #pragma unroll
-        for (u32 k = 0; k < 8; k++) sum += widen(a.v[k]) * widen(d.v[k]);
+        for (u32 k = 0; k < 8; k++) sum = fused(widen(a.v[k]), widen(d.v[k]), sum);
     }
     level[index] = sum;
 }

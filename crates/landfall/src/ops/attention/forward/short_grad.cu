@@ -27,7 +27,7 @@ DEVICE void levels_of(Room& room, const T* out, const Dims& s, const Mover& m) {
         if (m.head.inside && token < N && c < E) {
             Chunk slope = Chunk::load(room.slopes[token] + c);
 #pragma unroll
-            for (u32 k = 0; k < 8; k++) level += widen(given[round].v[k]) * widen(slope.v[k]);
+            for (u32 k = 0; k < 8; k++) level = fused(widen(given[round].v[k]), widen(slope.v[k]), level);
         }
 #pragma unroll
         for (u32 lane = CHUNK_LANES / 2; lane > 0; lane /= 2) level += __shfl_xor_sync(0xFFFFFFFFu, level, lane);

@@ -62,12 +62,12 @@ DEVICE void store_row(const Row& row, T* x, u64 step, u32 e, A factor) {
 DEVICE A dot(const Row& a, const Row& b) {
     A sum = A(0);
 #pragma unroll
-    for (u32 c = 0; c < E; c++) sum += a.v[c] * b.v[c];
+    for (u32 c = 0; c < E; c++) sum = fused(a.v[c], b.v[c], sum);
     return sum;
 }
 DEVICE void add(Row& row, A weight, const Row& x) {
 #pragma unroll
-    for (u32 c = 0; c < E; c++) row.v[c] += weight * x.v[c];
+    for (u32 c = 0; c < E; c++) row.v[c] = fused(weight, x.v[c], row.v[c]);
 }
 DEVICE void clear(Row& row) {
 #pragma unroll

@@ -15,7 +15,7 @@ KERNEL(gradient) {
         load_row(given, features_of(out, at), out.stride.v[3], e, A(1));
         double level = 0.0;
 #pragma unroll
-        for (u32 c = 0; c < E; c++) level += double(given.v[c]) * double(slopes[t].v[c]);
+        for (u32 c = 0; c < E; c++) level = fused(double(given.v[c]), double(slopes[t].v[c]), level);
         levels[t] = A(level);
     }
     __syncthreads();

@@ -55,12 +55,12 @@ DEVICE void load_row(A (&row)[C], A (*lines)[C], const E* x, const Dims& stride,
 DEVICE A dot(const A (&row)[C], const A* line) {
     A sum = A(0);
 #pragma unroll
-    for (u32 c = 0; c < C; c++) sum += row[c] * line[c];
+    for (u32 c = 0; c < C; c++) sum = fused(row[c], line[c], sum);
     return sum;
 }
 DEVICE void add(A (&row)[C], A weight, const A* line) {
 #pragma unroll
-    for (u32 c = 0; c < C; c++) row[c] += weight * line[c];
+    for (u32 c = 0; c < C; c++) row[c] = fused(weight, line[c], row[c]);
 }
 DEVICE void clear(A (&row)[C]) {
 #pragma unroll

@@ -17,7 +17,7 @@ KERNEL(masked_rows) {
     const T* value = row_of(v, b, 0, head / group);
     double part = 0.0;
     for (u32 c = lane; c < features; c += 32) {
-        part += double(widen(g[c * slope.stride.v[3]])) * double(widen(result[c * out.stride.v[3]]));
+        part = fused(double(widen(g[c * slope.stride.v[3]])), double(widen(result[c * out.stride.v[3]])), part);
     }
     A own = A(warp_all<Sum>(part));
     if (lane == 0) level[row] = own;

@@ -19,7 +19,7 @@ template <class E> DEVICE E* stat_of(const View<E>& x, u64 b, u64 head, u64 i) {
 
 DEVICE A dot(const T* x, u64 step_x, const T* y, u64 step_y, u32 features) {
     A sum = A(0);
-    for (u32 c = 0; c < features; c++) sum += A(widen(x[c * step_x])) * A(widen(y[c * step_y]));
+    for (u32 c = 0; c < features; c++) sum = fused(A(widen(x[c * step_x])), A(widen(y[c * step_y])), sum);
     return sum;
 }
 
@@ -69,7 +69,7 @@ DEVICE void add_rows(A (&sums)[EACH], A weight, u32 count, const E* rows, u64 st
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) {
             u32 c = col + e * 32 + lane;
-            if (c < features) sums[e] += w * A(widen(rows[t * step + c * step_c]));
+            if (c < features) sums[e] = fused(w, A(widen(rows[t * step + c * step_c])), sums[e]);
         }
     }
 }

@@ -46,7 +46,7 @@ struct Tile {
 #pragma unroll
                 for (u32 i = 0; i < EACH; i++)
 #pragma unroll
-                    for (u32 j = 0; j < EACH; j++) chain[i][j] += l[i] * r[j];
+                    for (u32 j = 0; j < EACH; j++) chain[i][j] = fused(l[i], r[j], chain[i][j]);
             }
             __syncthreads();
             if (inner + SLAB < end && (inner + SLAB - begin) % CHAIN != 0) continue;

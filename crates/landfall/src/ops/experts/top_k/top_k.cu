@@ -70,7 +70,7 @@ KERNEL(top_k_grad) {
         if (!chosen[e * routed.stride.v[1]]) continue;
         A x = widen(row[e * p.stride.v[1]]);
         sum += x;
-        along += x * (A(widen(cotangent[e * gw.stride.v[1]])) - base);
+        along = fused(x, (A(widen(cotangent[e * gw.stride.v[1]])) - base), along);
     }
     sum = warp_all<Sum>(sum);
     along = warp_all<Sum>(along);

@@ -69,7 +69,7 @@ KERNEL(unpermute_grad) {
 #pragma unroll
                     for (u32 v = 0; v < V; v++) {
                         A cotangent = widen(cotangents[u].v[v]);
-                        dot += A(widen(values[u].v[v])) * cotangent;
+                        dot = fused(A(widen(values[u].v[v])), cotangent, dot);
                         out.v[v] = narrow<T>(pair.weight * cotangent);
                     }
                     if (at < end) put(out, write, at, gy.stride.v[1]);

@@ -51,7 +51,7 @@ KERNEL(unpermute) {
 #pragma unroll
                     for (u32 v = 0; v < V; v++) {
                         A value = widen(unit[i][u].v[v]);
-                        sum[u][v] += WEIGHTED ? factor[i] * value : value;
+                        sum[u][v] = WEIGHTED ? fused(factor[i], value, sum[u][v]) : sum[u][v] + value;
                     }
                 }
             }

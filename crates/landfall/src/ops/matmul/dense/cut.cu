@@ -70,7 +70,7 @@ KERNEL(part) {
 #pragma unroll
             for (u32 i = 0; i < HIGH; i++)
 #pragma unroll
-                for (u32 j = 0; j < 2 * HALF; j++) sum[i][j] += l.v[i] * r[j / HALF].v[j % HALF];
+                for (u32 j = 0; j < 2 * HALF; j++) sum[i][j] = fused(l.v[i], r[j / HALF].v[j % HALF], sum[i][j]);
         }
         __syncthreads();
         if (inner + SLAB < end && (inner + SLAB - begin) % CHAIN != 0) continue;

@@ -34,7 +34,7 @@ KERNEL(product, __launch_bounds__(THREADS, 2)) {
                 for (u32 i = 0; i < N; i++) {
                     if (!WHOLE) weight.v[i] = first + i < inner ? right[c * inner + first + i] : A(0);
 #pragma unroll
-                    for (u32 r = 0; r < ROWS; r++) sum[r][c] += left[r][i] * weight.v[i];
+                    for (u32 r = 0; r < ROWS; r++) sum[r][c] = fused(left[r][i], weight.v[i], sum[r][c]);
                 }
             }
         }

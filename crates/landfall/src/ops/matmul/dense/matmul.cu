@@ -63,7 +63,7 @@ KERNEL(product) {
 #pragma unroll
             for (u32 i = 0; i < EACH; i++)
 #pragma unroll
-                for (u32 j = 0; j < EACH; j++) sum[i][j] += l[i] * r[j];
+                for (u32 j = 0; j < EACH; j++) sum[i][j] = fused(l[i], r[j], sum[i][j]);
         }
         __syncthreads();
         if (inner + SLAB < k && (inner + SLAB) % CHAIN != 0) continue;

@@ -27,7 +27,7 @@ KERNEL(product) {
         for (u32 v = 0; v < V; v++) {
             A sum = left[r][0] * right[0][v];
 #pragma unroll
-            for (u32 p = 1; p < K; p++) sum += left[r][p] * right[p][v];
+            for (u32 p = 1; p < K; p++) sum = fused(left[r][p], right[p][v], sum);
             if (ADDED) sum += A(widen(d[r * addend_row + v * addend_column]));
             if (BIASED) sum += A(widen(bias[(column + v) * bias_step]));
             result.v[v] = narrow<R>(sum);

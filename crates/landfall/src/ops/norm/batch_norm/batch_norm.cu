@@ -15,7 +15,7 @@ DEVICE void statistics_of(const Strips& c, const RowFrame& frame, const RowView<
         for (u32 i = 0; i < STRIP_COLUMNS; i++) {
             S d = S(widen(row.v[i])) - pivot[i];
             a[i] += d;
-            b[i] += d * d;
+            b[i] = fused(d, d, b[i]);
         }
     });
 }

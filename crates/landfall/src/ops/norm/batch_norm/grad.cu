@@ -23,7 +23,7 @@ DEVICE void sums_of(const Strips& c, const RowFrame& frame, const RowView<const 
         for (u32 i = 0; i < STRIP_COLUMNS; i++) {
             S g = S(widen(row.g.v[i])), h = (S(widen(row.x.v[i])) - centre[i]) * rstd[i];
             a[i] += g;
-            b[i] += g * h;
+            b[i] = fused(g, h, b[i]);
         }
     });
 }

@@ -11,7 +11,7 @@ DEVICE void load_parts(A (&v)[N], A (&h)[N], const T* row_gy, const RowView<cons
     load_row(w, weight.data, first, frame, weight);
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        v[i] = rounded_product(v[i], w[i]);
+        v[i] = v[i] * w[i];
         h[i] = (h[i] - centre) * scale;
     }
 }
@@ -31,7 +31,7 @@ KERNEL(gradient) {
         load_parts(v, h, row_gy, gy, row_x, x, weight, first, frame, centre, scale);
         A both[N];
 #pragma unroll
-        for (int i = 0; i < N; i++) both[i] = rounded_product(v[i], h[i]);
+        for (int i = 0; i < N; i++) both[i] = v[i] * h[i];
         sum += double(unit_all<Sum>(v));
         product += double(unit_all<Sum>(both));
     }
@@ -87,10 +87,10 @@ KERNEL(gradient_sums) {
 #pragma unroll
         for (int i = 0; i < N; i++) {
             h[i] = (value[i] - centre) * scale;
-            v[i] = rounded_product(slope[i], w[i]);
-            both[i] = rounded_product(v[i], h[i]);
+            v[i] = slope[i] * w[i];
+            both[i] = v[i] * h[i];
             sum_gy[i] += slope[i];
-            sum_product[i] += slope[i] * h[i];
+            sum_product[i] = fused(slope[i], h[i], sum_product[i]);
         }
         if (k + 1 < each) fetch(r + g.rows);
         double total = double(unit_all<Sum>(v)), total_product = double(unit_all<Sum>(both));

@@ -31,12 +31,12 @@ KERNEL(layer_norm) {
 #pragma unroll
             for (int i = 0; i < N; i++) {
                 v[k][i] = u.inside(k) ? v[k][i] - centre : A(0);
-                square[i] = rounded_product(v[k][i], v[k][i]);
+                square[i] = v[k][i] * v[k][i];
             }
             rest[k] = double(unit_all<Sum>(v[k]));
             squares[k] = double(unit_all<Sum>(square));
         }
-        double off = row_all<Sum>(rest) * share, spread = row_all<Sum>(squares) * share - rounded_product(off, off);
+        double off = row_all<Sum>(rest) * share, spread = row_all<Sum>(squares) * share - off * off;
         if (r >= frame.count) continue;
         double scale = rsqrt((spread < 0.0 ? 0.0 : spread) + eps);
         if (u.lane == 0) {

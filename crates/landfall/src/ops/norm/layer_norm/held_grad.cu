@@ -42,10 +42,10 @@ KERNEL(gradient_sums, __launch_bounds__(THREADS, HELD * sizeof(T) > 4 ? 1 : 2)) 
                 bool here = valid && u.inside(k);
                 A g = here ? A(widen(slope.unit[k].v[i])) : A(0);
                 h[k][i] = here ? (A(widen(value.unit[k].v[i])) - centre) * scale : A(0);
-                v[k][i] = here ? rounded_product(g, A(widen(w.unit[k].v[i]))) : A(0);
-                both[i] = rounded_product(v[k][i], h[k][i]);
+                v[k][i] = here ? g * A(widen(w.unit[k].v[i])) : A(0);
+                both[i] = v[k][i] * h[k][i];
                 sum_gy[k][i] += g;
-                sum_product[k][i] += g * h[k][i];
+                sum_product[k][i] = fused(g, h[k][i], sum_product[k][i]);
             }
             total[k] = double(unit_all<Sum>(v[k]));
             total_product[k] = double(unit_all<Sum>(both));

@@ -32,15 +32,14 @@ KERNEL(layer_norm) {
 #pragma unroll
         for (u32 i = 0; i < N; i++) {
             v[i] = i < count ? v[i] - centre : A(0);
-            // Of a sum of two products either may be fused into it: then the ways would round apart.
-            square[i] = rounded_product(v[i], v[i]);
+            square[i] = v[i] * v[i];
         }
         rest += double(unit_all<Sum>(v));
         squares += double(unit_all<Sum>(square));
     });
     group_both<Sum>(rest, squares, g, totals);
     rest *= share;
-    squares = squares * share - rounded_product(rest, rest);
+    squares = squares * share - rest * rest;
     if (r >= frame.count) return;
     double scale = rsqrt((squares < 0.0 ? 0.0 : squares) + eps);
     if (g.lane == 0) {

@@ -12,7 +12,7 @@ DEVICE void place(const Several<T, N>& values, T* out, u64 first, u64 n, u32 con
     }
 }
 
-// low + (high - low) * u in f64 without a fused step, so that every device rounds alike.
+// low + (high - low) * u in f64, rounded twice as on the processor.
 KERNEL(fill_uniform) {
     constexpr bool wide = sizeof(T) == 8;
     constexpr int N = wide ? 2 : 4;
@@ -29,7 +29,7 @@ KERNEL(fill_uniform) {
         } else {
             unit = uniform(words.v[i % 4]);
         }
-        values.v[i] = narrow<T>(__dadd_rn(low, __dmul_rn(range, unit)));
+        values.v[i] = narrow<T>(low + range * unit);
     }
     place(values, out.data, first, n, contiguous, rank, shape, out.stride);
 }

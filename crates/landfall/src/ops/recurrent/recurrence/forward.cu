@@ -27,7 +27,7 @@ KERNEL(recurrence) {
                         for (u32 g = 0; g < GATES; g++) {
                             A own = A(widen(w[k * step + g * across]));
 #pragma unroll
-                            for (u32 r = 0; r < ROWS; r++) of_tile[r][g] += now[r * hidden + k] * own;
+                            for (u32 r = 0; r < ROWS; r++) of_tile[r][g] = fused(now[r * hidden + k], own, of_tile[r][g]);
                         }
                     }
 #pragma unroll

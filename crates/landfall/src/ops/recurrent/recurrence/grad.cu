@@ -52,7 +52,7 @@ KERNEL(recurrence_grad) {
                     for (u32 j = tile; j < min(end, tile + TILE); j++) {
                         A own = A(widen(w[j * weight.stride.v[0]]));
 #pragma unroll
-                        for (u32 r = 0; r < ROWS; r++) of_tile[r] += of_sums[r * all + j] * own;
+                        for (u32 r = 0; r < ROWS; r++) of_tile[r] = fused(of_sums[r * all + j], own, of_tile[r]);
                     }
 #pragma unroll
                     for (u32 r = 0; r < ROWS; r++) sums[r] += of_tile[r];

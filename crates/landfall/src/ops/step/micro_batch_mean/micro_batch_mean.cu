@@ -1,7 +1,3 @@
-// Both ways to go by the elements round the product and the sum apart: the compiler would join them in one of the two.
-DEVICE float scaled_sum(float sum, float x, float factor) { return __fadd_rn(sum, __fmul_rn(x, factor)); }
-DEVICE double scaled_sum(double sum, double x, double factor) { return __dadd_rn(sum, __dmul_rn(x, factor)); }
-
 // One thread for four neighbours. What was there before is not read in the first micro-batch: it may be anything.
 KERNEL(micro_batch_mean) {
     typedef Accumulate<T>::type A;
@@ -14,7 +10,7 @@ KERNEL(micro_batch_mean) {
         if (!begins) sum = Several<T, 4>::load(mean + first);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            taken.v[i] = narrow<T>(scaled_sum(begins ? A(0) : A(widen(sum.v[i])), A(widen(taken.v[i])), part));
+            taken.v[i] = narrow<T>((begins ? A(0) : A(widen(sum.v[i]))) + A(widen(taken.v[i])) * part);
         }
         return taken.store(mean + first);
     }
@@ -23,6 +19,6 @@ KERNEL(micro_batch_mean) {
         if (first + i >= n) return;
         T* to = mean + offset_of<u64>(first + i, rank, shape, mean.stride);
         A taken = A(widen(value[offset_of<u64>(first + i, rank, shape, value.stride)]));
-        *to = narrow<T>(scaled_sum(begins ? A(0) : A(widen(*to)), taken, part));
+        *to = narrow<T>((begins ? A(0) : A(widen(*to))) + taken * part);
     }
 }
