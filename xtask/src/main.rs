@@ -7,6 +7,7 @@ mod http;
 mod kernels;
 mod licenses;
 mod load;
+mod page;
 mod readme;
 mod release;
 
@@ -64,6 +65,8 @@ enum Task {
     },
     /// Put archives of the program, wheels, their sums and the release note into dist/; publishes nothing
     Release(release::Arguments),
+    /// Make dist/landfall.html, a page that forecasts in a browser by itself: docs/platforms.md
+    Page(page::Arguments),
     /// Inject random faults into the program and check the results: docs/campaigns.md
     Campaign(campaign::Arguments),
     /// Post a file to a server's /forecast again and again, and print the rate and the times of requests
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Task::Shuffle { arguments } => shuffle(&top, &arguments),
         Task::Bundle { tests } => bundle::run(&top, &tests),
         Task::Release(arguments) => release::run(&top, &arguments),
+        Task::Page(arguments) => page::run(&top, &arguments),
         Task::Campaign(arguments) => return campaign::run(&arguments),
         Task::Load(arguments) => return load::run(&arguments),
     };
@@ -144,6 +148,8 @@ mod tests {
             "release",
             "release x86_64-unknown-linux-musl --no-wheels",
             "release --check",
+            "page",
+            "page --check target/release/landfall --browser chromium",
             "campaign kill --count 3 --seed 4 --program p",
             "campaign short --program p",
             "campaign --seed 4 short",
@@ -166,6 +172,7 @@ mod tests {
             "kernels --everywhere --architectures sm_80",
             "release armv7-unknown-linux-gnueabihf",
             "release --check --no-wheels",
+            "page --browser chromium",
             "campaign",
             "campaign kill --case 3",
             "campaign fuzz pickle",

@@ -6,7 +6,6 @@ mod commands;
 mod error;
 mod output;
 mod signals;
-mod table;
 mod wording;
 
 pub use error::CliError;

@@ -5,6 +5,7 @@
 //!  comparing   a leaderboard of forecasters, each a run
 //!  backtesting, forecasting, training  the three jobs, step by step, which print nothing
 //!  without_run pretrained weights without a run: forecasts, scores, and the training of a Chronos-2 on files
+//!  table       forecasts as CSV and JSON
 //!  report      a page for each run and backtest
 //!  export      a run as an ONNX model
 //!  backtest    forecasts from past origins
@@ -33,6 +34,7 @@ pub mod pretrained;
 pub mod pretrained_network;
 pub mod report;
 pub mod run;
+pub mod table;
 pub mod training;
 pub mod without_run;
 pub mod zero_shot;

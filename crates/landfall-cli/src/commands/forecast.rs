@@ -4,10 +4,10 @@ use super::{fill, note_all};
 use crate::args::Forecast as Args;
 use crate::error::CliError;
 use crate::output;
-use crate::table::Table;
 use landfall_forecast::forecasting::{Predictor, future, levels_ahead, series};
 use landfall_forecast::report::plot;
 use landfall_forecast::run::{Forecast, Run, Weights};
+use landfall_forecast::table::Table;
 use landfall_forecast::without_run::{self, PanelForecaster, Spread};
 use landfall_train::data::{Cutoff, Future, Panel, few};
 use landfall_train::files;
@@ -163,7 +163,7 @@ impl Forecasts {
         if let Some(name) = table.named_twice().filter(|_| writes_csv) {
             return Err(CliError::NamedTwice(name));
         }
-        if let Some(note) = table.note() {
+        if let Some(note) = &table.labels().note {
             output::note(&format!("note: {note}"));
         }
         if let Some(path) = &args.out {

@@ -4,8 +4,8 @@ use super::forecast::write;
 use crate::args::Predict as Args;
 use crate::error::CliError;
 use crate::output;
-use crate::table::quoted;
 use landfall_forecast::run::{ClassPrediction, Run, on_device};
+use landfall_forecast::table::quoted;
 use serde_json::json;
 
 /// Predicts and writes.

@@ -1,9 +1,9 @@
 //! `landfall evaluate --predictions`: a file with the forecast of every test window.
 
 use crate::error::CliError;
-use crate::table::twice;
 use landfall_forecast::report::{PredictedColumns, Predictions, Windows};
 use landfall_forecast::run::Intervals;
+use landfall_forecast::table::twice;
 use landfall_train::data::{WindowForecast, WindowedPanel};
 use landfall_train::files::Draft;
 use std::io::BufWriter;

@@ -9,11 +9,17 @@ use landfall::{DType, Engine, Error, HostTensor, Spec};
 
 /// Products of the normal equations cost windows × (features + targets)²; more windows than fit into this many are
 /// sampled evenly.
-const OPERATIONS: usize = 40_000_000_000;
+const OPERATIONS: u64 = 40_000_000_000;
 /// Fewest windows that are kept of such a sample.
 const FEWEST: usize = 4_000;
 /// Windows that are added at once.
 const CHUNK: usize = 1024;
+
+/// Windows that are kept of so many features and targets in all.
+fn most(all: usize) -> usize {
+    let fit = OPERATIONS / (all as u64 * all as u64);
+    usize::try_from(fit).unwrap_or(usize::MAX).max(FEWEST)
+}
 
 /// A linear network of known sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +105,7 @@ impl Linear {
     #[must_use]
     pub fn operations(self, windows: usize) -> f64 {
         let all = self.features() + self.sizes().1;
-        let most = (OPERATIONS / (all * all)).max(FEWEST);
+        let most = most(all);
         (windows.min(most) * all * all) as f64
     }
 
@@ -117,7 +123,7 @@ impl Linear {
     ) -> Result<Vec<Fit>, Error> {
         let (context, horizon) = self.sizes();
         let (targets, all) = (dataset.targets(), self.features() + horizon);
-        let most = (OPERATIONS / (all * all)).max(FEWEST);
+        let most = most(all);
         let every = (origins.len() * targets).div_ceil(most).max(1);
         let mut gram = Gram::new(engine, self.features(), horizon)?;
         let mut rows = Vec::with_capacity(CHUNK * all);

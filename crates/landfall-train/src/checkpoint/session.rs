@@ -245,7 +245,7 @@ pub fn load_checkpoint(path: &Path, file: &File, session: &mut Session) -> Resul
 fn progress(path: &Path, file: &File, per_epoch: usize) -> Result<Progress, CheckpointError> {
     let wrong = |name| CheckpointError::Metadata { path: path.to_owned(), name };
     // Counters are tensors too, of numbers that an f64 holds; a larger one would overflow where the run goes on.
-    let counted = |n: &usize| *n <= 1 << f64::MANTISSA_DIGITS;
+    let counted = |n: &usize| *n as u64 <= 1 << f64::MANTISSA_DIGITS;
     let number = |name: &'static str| {
         file.metadata.get(name).and_then(|t| t.parse().ok()).filter(counted).ok_or_else(|| wrong(name))
     };

@@ -8,10 +8,12 @@ use std::hash::{Hash, Hasher};
 /// Maximum rank of a tensor.
 pub const MAX_RANK: usize = 8;
 
-/// The most elements of a tensor, axes of size 0 not counted: more bytes than processes and GPUs can address. Arithmetic on
-/// sizes has room above it: what is in this bound can be multiplied by any constant of a kernel, and added, without overflow.
+/// The most elements of a tensor, axes of size 0 not counted. With addresses of 64 bits 2⁴⁸: more bytes than processes and GPUs can
+/// address. With addresses of 32 bits, as in WebAssembly, 2²⁶: their widest elements are an eighth of what can be addressed. Arithmetic
+/// on sizes has room above it: what is in this bound can be multiplied by any constant of a kernel (on 32 bits up to 32), and added,
+/// without overflow.
 /// Products of two such numbers have no room, and are taken with saturation.
-pub const MAX_ELEMENTS: usize = 1 << 48;
+pub const MAX_ELEMENTS: usize = 1 << if usize::BITS > 48 { 48 } else { 26 };
 
 /// The product of sizes, `usize::MAX` on overflow.
 pub(crate) fn product<const N: usize>(sizes: [usize; N]) -> usize {

@@ -43,7 +43,7 @@ const FAMILIES: [&[&str]; 4] = [
 ];
 
 /// The crates above the engine by their folders: the top modules of each from the ground up, and the crates whose names its root passes on.
-const UPPER: [(&str, &[&str], &[&str]); 7] = [
+const UPPER: [(&str, &[&str], &[&str]); 8] = [
     (
         "crates/landfall-data",
         &[
@@ -95,6 +95,7 @@ const UPPER: [(&str, &[&str], &[&str]); 7] = [
             "backtest",
             "export",
             "report",
+            "table",
             "training",
             "forecasting",
             "without_run",
@@ -103,7 +104,7 @@ const UPPER: [(&str, &[&str], &[&str]); 7] = [
         ],
         &["checkpoint", "data", "files", "models", "nn", "train"],
     ),
-    ("crates/landfall-cli", &["signals", "wording", "error", "output", "table", "args", "commands"], &[]),
+    ("crates/landfall-cli", &["signals", "wording", "error", "output", "args", "commands"], &[]),
     (
         "crates/landfall-bench",
         &[
@@ -126,6 +127,7 @@ const UPPER: [(&str, &[&str], &[&str]); 7] = [
         ],
         &[],
     ),
+    ("crates/landfall-web", &["answer", "device"], &[]),
     (
         "python",
         &[
@@ -282,7 +284,7 @@ fn every_import_of_the_crates_above_goes_down() {
         let imports = imports_below(&root, &modules);
         // A root without a library is the program's.
         modules.entry(Vec::new()).or_insert_with(|| PathBuf::from("main.rs"));
-        assert!(imports.len() > 50, "{name} has far more imports than {}", imports.len());
+        assert!(imports.len() + 1 >= modules.len(), "{name} has more imports than {}", imports.len());
         let found = broken_floors(floors, foreign, &modules, &imports);
         assert!(found.is_empty(), "{name}: {} imports break the floors:\n{}", found.len(), found.join("\n"));
         // The test sees one that runs up.
@@ -309,7 +311,7 @@ fn no_files_import_each_other_in_a_ring() {
         let mut modules = sources_below(&root);
         let imports = imports_below(&root, &modules);
         modules.entry(Vec::new()).or_insert_with(|| PathBuf::from("main.rs"));
-        assert!(imports.len() > 50, "{name} has far more imports than {}", imports.len());
+        assert!(imports.len() + 1 >= modules.len(), "{name} has more imports than {}", imports.len());
         found.extend(rings(&modules, &imports).iter().map(|ring| format!("{name}: {ring}")));
     }
     assert!(found.is_empty(), "{} rings:\n{}", found.len(), found.join("\n"));

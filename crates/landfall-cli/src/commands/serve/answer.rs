@@ -1,11 +1,11 @@
 //! Answers: forecasts as JSON or CSV, and refusals as JSON.
 
-use crate::table::{Labels, Table};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use landfall_forecast::run::Forecast;
+use landfall_forecast::table::{Labels, Table};
 use serde::Serialize;
 
 pub(super) type Body = Full<Bytes>;

@@ -195,7 +195,7 @@ fn issue(
     let length = shape[0];
     shape[0] = length.div_ceil(vector);
     let units: usize = shape.iter().product();
-    let narrow = units < 1 << 31 && layouts.iter().all(|l| l.span().len() <= 1 << 32);
+    let narrow = units < 1 << 31 && layouts.iter().all(|l| l.span().len() as u64 <= 1 << 32);
     let mut reciprocals = [0; MAX_RANK];
     if narrow {
         reciprocals.iter_mut().zip(&shape).for_each(|(r, &d)| *r = reciprocal(d as u64));

@@ -338,7 +338,7 @@ fn swap_ab(x: &Operand, w: &Operand, w_along: bool, y: &Operand) -> Option<Modul
     let mapped = |o: &Operand| {
         let (shape, strides) = (o.spec().shape, o.layout().strides());
         shape.dims().iter().all(|d| (1..1 << 31).contains(d))
-            && strides.iter().all(|s| (1..1 << 39).contains(s))
+            && strides.iter().all(|&s| (1..1 << 39).contains(&(s as u64)))
     };
     let [rows, experts] = [x, w].map(|o| o.spec().shape.dims()[0]);
     let tiles = most_parts(rows, experts).saturating_mul(y.spec().shape.last().div_ceil(PAIR));

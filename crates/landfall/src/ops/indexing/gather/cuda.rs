@@ -56,7 +56,7 @@ pub(super) fn gather(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         count: p.count,
         rest: p.rest,
         inner: p.inner,
-        narrow_offsets: n < 1 << 31 && layouts.iter().all(|l| l.span().len() <= 1 << 32),
+        narrow_offsets: n < 1 << 31 && layouts.iter().all(|l| l.span().len() as u64 <= 1 << 32),
         rank: picked.shape().rank() as u32,
         shape: picked.shape().dims(),
         x_stride: table.strides(),

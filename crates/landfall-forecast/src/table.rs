@@ -1,42 +1,56 @@
-//! Forecasts as a table: CSV, and the object that `--json` prints.
+//! Forecasts as a table: CSV, and the object that `landfall forecast --json` prints.
 
-use landfall_forecast::report::{bound_names, name_cell};
-use landfall_forecast::run::Forecast;
+use crate::report::{bound_names, name_cell};
+use crate::run::Forecast;
 use serde_json::json;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// The forecasts of all series, and the cells that name their rows.
-pub(crate) struct Table<'a> {
+///
+/// ```
+/// use landfall_data::{Panel, ReadOptions};
+/// use landfall_forecast::run::Device;
+/// use landfall_forecast::table::Table;
+/// use landfall_forecast::without_run::{PanelForecaster, Spread};
+///
+/// let csv = b"day,sales\n2024-01-01,3\n2024-01-02,5\n2024-01-03,4\n2024-01-04,5\n";
+/// let panel = Panel::parse(csv, "the sales", &ReadOptions::default())?;
+/// let mut forecaster = PanelForecaster::new(None, Device::Cpu, Some(1))?;
+/// let forecasts = forecaster.forecast(&panel, 2, Spread { quantiles: &[], intervals: &[80.0] })?;
+/// let table = Table::new(&forecasts, panel.columns(), (&[], &[80.0]), 2);
+/// assert_eq!(table.labels().rows, [["2024-01-05", "2024-01-06"]]);
+/// assert!(table.csv().starts_with("day,sales,sales-lo-80,sales-hi-80\n2024-01-05,"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Table<'a> {
     forecasts: &'a [Forecast],
     columns: &'a [String],
     /// Levels of the quantiles that stand beside each column's point forecast.
     levels: &'a [f64],
     /// Levels of the intervals, in percent, whose bounds stand after these.
     intervals: &'a [f64],
-    /// Name of the column that tells the rows of a series apart.
-    label: String,
-    /// Its cells, for each series.
-    rows: Vec<Vec<String>>,
-    /// Why rows are numbered, where there are dates.
-    note: Option<String>,
+    labels: Labels,
 }
 
 impl<'a> Table<'a> {
-    pub(crate) fn new(
+    /// Of forecasts of these columns, as many rows each as the horizon, with these levels of quantiles, and of intervals in percent.
+    #[must_use]
+    pub fn new(
         forecasts: &'a [Forecast],
         columns: &'a [String],
         (levels, intervals): (&'a [f64], &'a [f64]),
         horizon: usize,
     ) -> Self {
-        let Labels { label, rows, note } = Labels::of(forecasts, horizon);
-        Self { forecasts, columns, levels, intervals, label, rows, note }
+        Self { forecasts, columns, levels, intervals, labels: Labels::of(forecasts, horizon) }
     }
 
-    /// Why rows are numbered, where there are dates.
-    pub(crate) fn note(&self) -> Option<&str> {
-        self.note.as_deref()
+    /// What tells its rows apart.
+    #[must_use]
+    pub fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     /// Whether a column names the series.
@@ -47,7 +61,7 @@ impl<'a> Table<'a> {
     /// The names of its columns.
     fn header(&self) -> Vec<String> {
         let series = self.several().then_some("series");
-        let header = series.into_iter().chain([self.label.as_str()]);
+        let header = series.into_iter().chain([self.labels.label.as_str()]);
         let named = |column: &'a String| {
             let level = move |l: &f64| format!("{column}_q{l:?}");
             let bounds = self.intervals.iter().flat_map(move |l| bound_names(column, *l));
@@ -57,24 +71,27 @@ impl<'a> Table<'a> {
     }
 
     /// A name that two of its columns would have: that of a column of the data and of another's bound, as a rule.
-    pub(crate) fn named_twice(&self) -> Option<String> {
+    #[must_use]
+    pub fn named_twice(&self) -> Option<String> {
         twice(&self.header())
     }
 
     /// Bytes of the names in the table: of its columns, and of its series in each row.
-    pub(crate) fn named(&self) -> usize {
+    #[must_use]
+    pub fn named(&self) -> usize {
         let each = 1 + self.levels.len() + 2 * self.intervals.len();
         let header = self.columns.iter().map(|name| name.len().saturating_mul(each)).sum::<usize>();
-        let rows = self.forecasts.iter().zip(&self.rows);
+        let rows = self.forecasts.iter().zip(&self.labels.rows);
         let series = rows.map(|(f, rows)| f.context.name().len().saturating_mul(rows.len())).sum::<usize>();
         header.saturating_add(if self.several() { series } else { 0 })
     }
 
     /// All rows, with a header.
-    pub(crate) fn csv(&self) -> String {
+    #[must_use]
+    pub fn csv(&self) -> String {
         let mut text = self.header().iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",");
         text.push('\n');
-        for (forecast, rows) in self.forecasts.iter().zip(&self.rows) {
+        for (forecast, rows) in self.forecasts.iter().zip(&self.labels.rows) {
             let series = if self.several() { quoted(forecast.context.name()) + "," } else { String::new() };
             for (i, row) in rows.iter().enumerate() {
                 text.push_str(&series);
@@ -102,7 +119,8 @@ impl<'a> Table<'a> {
     }
 
     /// One series' labels and values stand at the top; several are a list.
-    pub(crate) fn object(&self, out: Option<&Path>) -> serde_json::Value {
+    #[must_use]
+    pub fn object(&self, out: Option<&Path>) -> serde_json::Value {
         let mut object = self.points(out);
         if !self.intervals.is_empty() {
             let of = |f: &Forecast| json!(f.intervals);
@@ -117,8 +135,8 @@ impl<'a> Table<'a> {
     }
 
     fn points(&self, out: Option<&Path>) -> serde_json::Value {
-        let label = self.label.as_str();
-        match (self.forecasts, self.rows.as_slice()) {
+        let label = self.labels.label.as_str();
+        match (self.forecasts, self.labels.rows.as_slice()) {
             ([one], [rows]) => {
                 let mut object =
                     json!({"columns": self.columns, label: rows, "values": one.values, "out": out});
@@ -148,17 +166,20 @@ impl<'a> Table<'a> {
 }
 
 /// What tells the rows of forecasts apart: future dates where the dates of all series are regular, else numbers from 1.
-pub(crate) struct Labels {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Labels {
     /// Name of their column.
-    pub(crate) label: String,
+    pub label: String,
     /// Its cells, for each series.
-    pub(crate) rows: Vec<Vec<String>>,
+    pub rows: Vec<Vec<String>>,
     /// Why they are numbers, where there are dates.
-    pub(crate) note: Option<String>,
+    pub note: Option<String>,
 }
 
 impl Labels {
-    pub(crate) fn of(forecasts: &[Forecast], horizon: usize) -> Self {
+    /// Of forecasts of as many rows each as the horizon.
+    #[must_use]
+    pub fn of(forecasts: &[Forecast], horizon: usize) -> Self {
         let (mut name, mut note) = (None, None);
         let mut rows = Vec::with_capacity(forecasts.len());
         for forecast in forecasts {
@@ -182,19 +203,31 @@ impl Labels {
     }
 
     /// Whether they are dates.
-    pub(crate) fn dated(&self) -> bool {
+    #[must_use]
+    pub fn dated(&self) -> bool {
         self.label != "step"
     }
 }
 
 /// A name that stands twice among these.
-pub(crate) fn twice(names: &[String]) -> Option<String> {
+///
+/// ```
+/// let names = ["date", "sales", "date"].map(str::to_owned);
+/// assert_eq!(landfall_forecast::table::twice(&names).as_deref(), Some("date"));
+/// ```
+#[must_use]
+pub fn twice(names: &[String]) -> Option<String> {
     let mut seen = HashSet::with_capacity(names.len());
     names.iter().find(|name| !seen.insert(name.as_str())).cloned()
 }
 
-/// A name as a cell of a CSV.
-pub(crate) fn quoted(name: &str) -> String {
+/// A name as a cell of a CSV: [`name_cell`], in quotes where it needs them.
+///
+/// ```
+/// assert_eq!(landfall_forecast::table::quoted("north, \"old\""), "\"north, \"\"old\"\"\"");
+/// ```
+#[must_use]
+pub fn quoted(name: &str) -> String {
     let cell = name_cell(name);
     if cell.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
