@@ -299,7 +299,7 @@ def test_an_adapter_is_read_by_peft_and_one_of_peft_is_read(tmp_path: Path) -> N
         given = [wave(90), wave(31, 5)]
         both = Chronos2Pipeline(theirs).predict([_theirs(entry) for entry in given], prediction_length=12)
         for a, b in zip(ours.forecast(given, 12), both, strict=True):
-            # The tolerance of forecasts by one set of weights.
+            # Measured: 7.9e-7; 0.28 at least without the adapter.
             assert np.abs(a - b.numpy()).max() < 1e-5 * np.abs(b.numpy()).max()
 
     theirs = saved(tmp_path / "model").model

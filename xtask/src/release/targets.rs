@@ -41,10 +41,10 @@ pub(super) const TARGETS: &[Target] = &[
         triple: "x86_64-pc-windows-gnu",
         linker: Linker::Compiler("x86_64-w64-mingw32-gcc"),
         runner: &["wine"],
-        wheel: Some("off"),
+        wheel: None,
     },
-    Target { triple: "aarch64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: Some("off") },
-    Target { triple: "x86_64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: Some("off") },
+    Target { triple: "aarch64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: None },
+    Target { triple: "x86_64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: None },
 ];
 
 impl Target {
