@@ -173,15 +173,10 @@ fn pack(dist: &Path, folder: &Path, form: &str) -> Result<(), String> {
 
 /// Builds the wheel for the target, where Python has a name for it.
 fn wheel(top: &Path, dist: &Path, target: &Target) -> Result<(), String> {
-    let Some(platform) = target.wheel else { return Ok(()) };
-    let mut maturin = target.begin(top, "maturin");
-    maturin.args(["build", "--profile", "bundle", "--manifest-path", "python/Cargo.toml"]);
+    let Some(mut maturin) = target.maturin(top) else { return Ok(()) };
+    maturin.args(["--profile", "bundle", "--manifest-path", "python/Cargo.toml"]);
     // What the archive has: the program is in the wheel too, and cargo builds the crates of both once.
-    maturin.args(["--features", "extension-module,landfall-cli/parquet"]);
-    maturin.args(["--target", target.triple, "--compatibility", platform]).arg("--out").arg(dist);
-    if target.zig() {
-        maturin.arg("--zig");
-    }
+    maturin.args(["--features", "extension-module,landfall-cli/parquet"]).arg("--out").arg(dist);
     must(&mut maturin)
 }
 

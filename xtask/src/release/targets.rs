@@ -18,8 +18,8 @@ pub(super) struct Target {
     linker: Linker,
     /// What stands before a program of the target to run it here; nothing where this machine runs it itself.
     runner: &'static [&'static str],
-    /// The platform in the name of the wheel; none where no wheel is made.
-    pub(super) wheel: Option<&'static str>,
+    /// What maturin is to hold the wheel to; none where no wheel is made.
+    wheel: Option<&'static str>,
 }
 
 /// All. The results of the first are what those of the others are compared with.
@@ -41,17 +41,13 @@ pub(super) const TARGETS: &[Target] = &[
         triple: "x86_64-pc-windows-gnu",
         linker: Linker::Compiler("x86_64-w64-mingw32-gcc"),
         runner: &["wine"],
-        wheel: None,
+        wheel: Some("off"),
     },
-    Target { triple: "aarch64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: None },
-    Target { triple: "x86_64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: None },
+    Target { triple: "aarch64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: Some("off") },
+    Target { triple: "x86_64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: Some("off") },
 ];
 
 impl Target {
-    pub(super) fn zig(&self) -> bool {
-        matches!(self.linker, Linker::Zig(_))
-    }
-
     /// The form of the archive: what the system opens by itself. With gzip the program for x86-64 is larger than an archive may be.
     pub(super) fn form(&self) -> &'static str {
         if self.triple.contains("windows") { "zip" } else { "tar.xz" }
@@ -98,9 +94,22 @@ impl Target {
         cargo
     }
 
+    /// Maturin, about to build a wheel for it, where Python has a name for the target. It takes the linker of the program: with the zig
+    /// of its own all crates would be built a second time.
+    pub(super) fn maturin(&self, top: &Path) -> Option<Command> {
+        let compatibility = self.wheel?;
+        let mut maturin = self.begin(top, "maturin");
+        maturin.args(["build", "--target", self.triple, "--compatibility", compatibility]);
+        if let Linker::Zig(oldest) = self.linker {
+            let cargo = top.join("xtask/src/release/cargo.sh");
+            maturin.env("CARGO", cargo).env("LANDFALL_TRIPLE", self.triple).env("LANDFALL_GLIBC", oldest);
+        }
+        Some(maturin)
+    }
+
     /// A program in the checkout that links for it. Zig has the library of macOS's system, but no framework: names of the one that is
     /// asked for stand in a folder of the form of Apple's kit. Version 11 is the first for both processors.
-    pub(super) fn begin(&self, top: &Path, program: &str) -> Command {
+    fn begin(&self, top: &Path, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(top);
         if self.triple.contains("apple") && cfg!(not(target_os = "macos")) {
