@@ -3,8 +3,9 @@
     python bench/torch/chronos2_fit.py [DTYPES ROWS] > records.csv      (needs torch, chronos-forecasting and landfall-ml)
 
 A model of Chronos-2's size with random weights, batches of 256 series, 64 rows ahead; all weights are trained. Theirs as their `fit` sets
-the Trainer: AdamW in one kernel, TF32 products in float32, and automatic casts in bfloat16, with the same rows of every batch on the
-device beforehand; ours draws and moves a batch for each step. Memory is what the driver says is taken on the device.
+the Trainer: AdamW in one kernel, TF32 products in float32 (rows tf32 and float32, of which ours computes the second strictly), automatic
+casts in bfloat16, and the same rows of every batch on the device beforehand; ours draws and moves a batch for each step. Memory is what
+the driver says is taken on the device.
 """
 
 import sys
@@ -28,7 +29,7 @@ def taken():
 def ours(folder, values, rows, dtype):
     times = []
     before = taken()
-    Chronos(folder, device="cuda", dtype=dtype).fit(
+    Chronos(folder, device="cuda", dtype="float32" if dtype == "tf32" else dtype).fit(
         list(values),
         HORIZON,
         steps=WARM + STEPS,
@@ -73,7 +74,7 @@ def theirs(model, values, rows, dtype):
     return STEPS / (times[1] - times[0]), memory, value
 
 
-def main(dtypes="bfloat16,float32", lengths="512,2048"):
+def main(dtypes="bfloat16,tf32,float32", lengths="512,2048"):
     print("dtype,rows,what,of,value,beside", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         model = saved(folder, LARGE, "cpu")

@@ -25,7 +25,7 @@ _Group = tuple[list["np.ndarray[Any, Any]"], dict[str, _Rows], dict[str, _Rows]]
 _Given = tuple[list[bytes], list[bytes], list[tuple[bytes, bytes]]]
 
 #: Names of dtypes as the engine has them.
-_DTYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+_DTYPES = {"float32": "f32", "tf32": "tf32", "bfloat16": "bf16", "float16": "f16"}
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class Chronos:
         context: int | None = None,
         shortest: int | None = None,
         every: int = 100,
-        dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+        dtype: Literal["float32", "tf32", "bfloat16", "float16"] = "float32",
         seed: int = 2021,
         encode_categories: Literal["target", "ordinal"] = "target",
         folder: str | os.PathLike[str] | None = None,
@@ -212,7 +212,7 @@ class Chronos:
             context: Rows of context that are read at most; those of the model if left out.
             shortest: Rows of context that a window has at least; the horizon if left out.
             every: Steps between two validations, and between two checkpoints.
-            dtype: Of arithmetic; weights are float32.
+            dtype: Of arithmetic; weights are float32. "tf32" is float32 whose products round their factors, on a GPU.
             seed: Of the windows, and of the adapter's first values.
             encode_categories: As of :meth:`forecast`.
             folder: Where checkpoints are written: a training that was interrupted goes on from there, to the same weights.

@@ -30,6 +30,7 @@ pub mod ensemble;
 mod error;
 pub mod export;
 pub mod forecasting;
+mod precision;
 pub mod pretrained;
 pub mod pretrained_network;
 pub mod report;

@@ -5,10 +5,11 @@
 mod gpu;
 
 use gpu::on_each_device;
-use landfall::Engine;
+use landfall::{DeviceKind, Engine};
 use landfall_forecast::chronos::{
     Adapter, ChronosError, FineTuning, FineTuningOptions, Forecaster, Group, Known, Verdict, Weights,
 };
+use landfall_forecast::run::Precision;
 use landfall_train::checkpoint::File;
 use landfall_train::models::chronos::Chronos2Config;
 use landfall_train::nn::LowRank;
@@ -19,7 +20,7 @@ type Done = Result<(), Box<dyn std::error::Error>>;
 
 on_each_device!(
     the_loss_falls_and_the_best_weights_are_kept,
-    a_training_in_bf16_is_near_that_in_f32,
+    a_training_of_rounded_products_is_near_that_in_f32,
     weights_that_no_step_makes_better_stay,
     a_training_that_was_stopped_has_the_bytes_of_one_without_a_break,
     an_adapter_apart_is_the_merged_one,
@@ -112,20 +113,27 @@ fn the_loss_falls_and_the_best_weights_are_kept(engine: &Engine) -> Done {
     Ok(())
 }
 
-/// Products in 16 bits, weights in 32.
-fn a_training_in_bf16_is_near_that_in_f32(engine: &Engine) -> Done {
+/// Products in 16 bits, or of TF32, weights in 32.
+fn a_training_of_rounded_products_is_near_that_in_f32(engine: &Engine) -> Done {
     let temporary = tempfile::tempdir()?;
     let base = weights(temporary.path())?;
-    let losses = |dtype: &str, adapter| -> Result<Vec<f64>, Box<dyn std::error::Error>> {
-        let own = FineTuningOptions { dtype: dtype.to_owned(), adapter, ..options() };
+    let losses = |dtype: Precision, adapter| -> Result<Vec<f64>, Box<dyn std::error::Error>> {
+        let own = FineTuningOptions { dtype, adapter, ..options() };
         let mut training = FineTuning::new(engine, &base, own, groups(), &[], None)?;
         training.run(|| false, |_| ())?;
         Ok(training.points().iter().flat_map(|p| p.losses.clone()).collect())
     };
+    let rounded: &[_] = match engine.device() {
+        DeviceKind::Cuda(_) => &[Precision::Tf32, Precision::Bf16],
+        DeviceKind::Cpu | DeviceKind::Null => &[Precision::Bf16],
+    };
     for adapter in [None, Some(low_rank())] {
-        let (wide, narrow) = (losses("f32", adapter.clone())?, losses("bf16", adapter)?);
-        let apart = wide.iter().zip(&narrow).map(|(a, b)| (a - b).abs() / a).fold(0.0, f64::max);
-        assert!(apart > 0.0 && apart < 0.02, "{apart}");
+        let wide = losses(Precision::F32, adapter.clone())?;
+        for dtype in rounded {
+            let narrow = losses(*dtype, adapter.clone())?;
+            let apart = wide.iter().zip(&narrow).map(|(a, b)| (a - b).abs() / a).fold(0.0, f64::max);
+            assert!(apart > 0.0 && apart < 0.02, "{}: {apart}", dtype.name());
+        }
     }
     Ok(())
 }
@@ -274,7 +282,8 @@ fn what_cannot_be_trained_on_is_told() -> Done {
         ),
         (FineTuningOptions { context: Some(33), ..options() }, one(), Vec::new(), "the context is 33 rows"),
         (FineTuningOptions { steps: 0, ..options() }, one(), Vec::new(), "steps is 0"),
-        (FineTuningOptions { dtype: "int".to_owned(), ..options() }, one(), Vec::new(), "the dtype is int"),
+        (FineTuningOptions { dtype: Precision::F64, ..options() }, one(), Vec::new(), "the dtype is f64"),
+        (FineTuningOptions { dtype: Precision::Tf32, ..options() }, one(), Vec::new(), "give f32 on the CPU"),
         (FineTuningOptions { lr: Some(-1.0), ..options() }, one(), Vec::new(), "lr"),
         (options(), vec![Group::of(vec![f64::INFINITY; 40])], Vec::new(), "target 0 has inf in row 0"),
     ] {
@@ -290,12 +299,12 @@ fn a_step_is_one_captured_graph() -> Done {
     let temporary = tempfile::tempdir()?;
     let base = weights(temporary.path())?;
     let planning = Engine::planning_for_cuda();
-    for dtype in ["f32", "bf16", "f16"] {
+    for dtype in [Precision::F32, Precision::Tf32, Precision::Bf16, Precision::F16] {
         for adapter in [None, Some(low_rank())] {
-            let own = FineTuningOptions { dtype: dtype.to_owned(), adapter, ..options() };
+            let own = FineTuningOptions { dtype, adapter, ..options() };
             let training = FineTuning::new(&planning, &base, own, groups(), &groups(), None)?;
             let rows = training.program().report().rows.len();
-            assert!(rows > 100, "{dtype}: {rows} instructions");
+            assert!(rows > 100, "{}: {rows} instructions", dtype.name());
         }
     }
     Ok(())

@@ -71,7 +71,7 @@ impl FineTune {
             weight_decay: s.weight_decay.unwrap_or(usual.weight_decay),
             clip: s.clip.map_or(usual.clip, |clip| Some(clip).filter(|clip| *clip > 0.0)),
             every: self.every,
-            dtype: s.dtype.map_or(usual.dtype.clone(), |dtype| dtype.name().to_owned()),
+            dtype: s.dtype.unwrap_or(usual.dtype),
             seed: s.seed.unwrap_or(usual.seed),
             adapter: self.adapter.then(low_rank),
             ..usual

@@ -139,10 +139,13 @@ impl FineTuning {
         let steps = (FILLING / (each * form.values()).max(1)).clamp(1, STEPS).min(options.steps);
         // The pool writes the first windows over these.
         let blank = form.blank(each * steps)?;
-        let mut trainer =
-            Trainer::new(engine, network.parameters(), &blank, options.training(each)?, |cx, batch| {
-                cx.graph.mean_all(losses(cx, &network, batch, form)?)
-            })?;
+        let mut trainer = Trainer::new(
+            engine,
+            network.parameters(),
+            &blank,
+            options.training(engine.device(), each)?,
+            |cx, batch| cx.graph.mean_all(losses(cx, &network, batch, form)?),
+        )?;
         trainer.schedule(|step| options.rate(step))?;
         weights.load(&mut trainer.state)?;
         let (drawn, groups) = (sampler.clone(), Arc::new(groups));

@@ -3,8 +3,9 @@
 use super::error::ChronosError;
 use crate::models::chronos::Chronos2Config;
 use crate::nn::LowRank;
+use crate::precision::{Precision, products_on};
 use crate::train::{OptimizerKind, TrainingOptions};
-use landfall::DType;
+use landfall::{DType, DeviceKind};
 use serde::{Deserialize, Serialize};
 
 /// Layers that get an adapter if no others are named: those of the authors.
@@ -46,8 +47,8 @@ pub struct FineTuningOptions {
     pub clip: Option<f64>,
     /// Steps between two validations, and between two checkpoints.
     pub every: usize,
-    /// Dtype of arithmetic: f32, bf16 or f16. Weights are f32.
-    pub dtype: String,
+    /// Of arithmetic; not f64. Weights are f32.
+    pub dtype: Precision,
     /// Seed of the windows, and of the adapter's initial values.
     pub seed: u64,
     /// The adapter that is trained; all weights if left out.
@@ -68,7 +69,7 @@ impl FineTuningOptions {
             weight_decay: 0.0,
             clip: Some(1.0),
             every: 100,
-            dtype: DType::F32.name().to_owned(),
+            dtype: Precision::F32,
             seed: 2021,
             adapter: None,
         }
@@ -110,20 +111,24 @@ impl FineTuningOptions {
                 model.context
             ));
         }
-        self.precision().map(drop)
+        if self.dtype.parts().0 == DType::F64 {
+            return unfit("the dtype is f64; it must be f32, tf32, bf16 or f16".to_owned());
+        }
+        Ok(())
     }
 
-    /// The dtype of arithmetic.
-    fn precision(&self) -> Result<DType, ChronosError> {
-        let dtype = DType::parse(&self.dtype).filter(|dtype| dtype.is_float() && *dtype != DType::F64);
-        dtype.ok_or_else(|| {
-            ChronosError::Options(format!("the dtype is {}; it must be f32, bf16 or f16", self.dtype))
-        })
-    }
-
-    /// What the trainer is made with, of so many groups a batch.
-    pub(super) fn training(&self, groups: usize) -> Result<TrainingOptions, ChronosError> {
-        let dtype = self.precision()?;
+    /// What the trainer is made with on a device, of so many groups a batch.
+    pub(super) fn training(
+        &self,
+        device: DeviceKind,
+        groups: usize,
+    ) -> Result<TrainingOptions, ChronosError> {
+        let (dtype, products) = self.dtype.parts();
+        let products = products_on(device, products).ok_or_else(|| {
+            ChronosError::Options(
+                "the dtype is tf32, which products on CUDA devices have; give f32 on the CPU".to_owned(),
+            )
+        })?;
         Ok(TrainingOptions {
             batch: groups,
             max_steps: Some(self.steps),
@@ -132,6 +137,7 @@ impl FineTuningOptions {
             weight_decay: self.weight_decay,
             clip: self.clip,
             dtype,
+            products,
             seed: self.seed,
             order: crate::train::Order::Sequential,
             ..TrainingOptions::default()

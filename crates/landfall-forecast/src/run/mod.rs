@@ -60,8 +60,9 @@ pub use record::{
     IntervalScore, QuantileRecord, Scalars, SeriesRecord, StepLine, Units,
 };
 
+pub use crate::precision::Precision;
 pub use declared::{Arity, Facts, Group, Range, Setting};
-pub use kinds::{Precision, Synthetic, Weights};
+pub use kinds::{Synthetic, Weights};
 pub use network_options::NetworkOptions;
 pub use presets::{Preset, Recipe};
 pub use resolve::{CheckpointEvery, Resolved, interval_levels};

@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use super::error::RunError;
-use super::kinds::{Precision, Synthetic};
+use super::kinds::Synthetic;
 use super::network::has_statistics;
 use super::presets::{Preset, Recipe};
 use super::settings::Settings;
@@ -12,6 +12,7 @@ use super::words::Text;
 use crate::data::{Calendar, Covariates, Fill, Purpose, ReadOptions, Split};
 use crate::models::{ModelConfig, ModelKind, OptionValue, Predicts, Reads};
 use crate::nn::Family;
+use crate::precision::Precision;
 use crate::pretrained::SHIPPED;
 use crate::train::{Betas, Draws, Loss, Order, Schedule, TrainingOptions};
 use std::path::{Path, PathBuf};

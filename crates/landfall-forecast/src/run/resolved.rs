@@ -14,6 +14,7 @@ use crate::data::{
 };
 use crate::models::{Columns, Model, OptionValue, Predicts, Reads};
 use crate::nn::Family;
+use crate::precision::products_on;
 use crate::train::{Dataset, Loss, Session, TrainingOptions};
 use landfall::ops::Precision as Products;
 use landfall::{DeviceKind, Engine};
@@ -249,17 +250,13 @@ impl Resolved {
         resolved.session(engine, &blank)
     }
 
-    /// How f32 products multiply on a device. The null device computes none, and plans them all alike.
+    /// How f32 products multiply on a device.
     fn products(&self, device: DeviceKind) -> Result<Products, SettingsError> {
-        match (self.training.products, device) {
-            (Products::Tf32, DeviceKind::Cpu) => Err(SettingsError::Conflict {
-                first: "{dtype tf32}".into(),
-                second: "{device cpu}".into(),
-                why: "TF32 is for products on CUDA devices; use {dtype f32} on the CPU".into(),
-            }),
-            (_, DeviceKind::Null) => Ok(Products::Strict),
-            (products, DeviceKind::Cpu | DeviceKind::Cuda(_)) => Ok(products),
-        }
+        products_on(device, self.training.products).ok_or_else(|| SettingsError::Conflict {
+            first: "{dtype tf32}".into(),
+            second: "{device cpu}".into(),
+            why: "TF32 is for products on CUDA devices; use {dtype f32} on the CPU".into(),
+        })
     }
 
     /// What errors are in: scaled values; of counts, which are not scaled, original units.

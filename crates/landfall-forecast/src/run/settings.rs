@@ -5,7 +5,7 @@ use super::declared::Group::{Computing, Data, Model, Ranks, Training, Uncertaint
 use super::declared::{Facts, Group, Range, Setting, SettingType, SettingValue, settings};
 use super::device::Device;
 use super::forecaster::Forecaster;
-use super::kinds::{Precision, Synthetic};
+use super::kinds::Synthetic;
 use super::network_options::NetworkOptions;
 use super::settings_error::SettingsError;
 use super::values::{Files, Names, OneOrMore, SameWindows, ScalerTable, TimeLimit};
@@ -16,6 +16,7 @@ use crate::data::{Calendar, Covariates, TokenNames};
 use crate::ensemble::{Members, NamedNetwork};
 use crate::files::read_text;
 use crate::models::ModelKind;
+use crate::precision::Precision;
 use crate::train::{Draws, OptimizerKind, Order, Schedule};
 use landfall::tune::Choices;
 use serde::{Deserialize, Serialize};

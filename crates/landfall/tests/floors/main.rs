@@ -85,6 +85,7 @@ const UPPER: [(&str, &[&str], &[&str]); 8] = [
         "crates/landfall-forecast",
         &[
             "zero_shot",
+            "precision",
             "chronos",
             "pretrained_network",
             "ensemble",
