@@ -10,8 +10,10 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use targets::{TARGETS, Target};
+use targets::{TARGETS, Target, answers};
 
+/// Of the program and of the wheel, in which the program is too.
+const FEATURES: &str = "landfall-cli/parquet,landfall-python/extension-module";
 /// An archive may not be larger.
 const LIMIT: u64 = 14_000_000;
 /// The shells whose completions are in an archive, with the names of their files.
@@ -27,7 +29,7 @@ const DOCUMENTS: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 /// Arguments of `cargo xtask release`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Targets, such as x86_64-unknown-linux-musl [default: all that can be linked here]
+    /// Targets, such as x86_64-unknown-linux-musl [default: all]
     #[arg(value_name = "TARGET", value_parser = clap::builder::PossibleValuesParser::new(TARGETS.iter().map(|t| t.triple)))]
     targets: Vec<String>,
     /// Archives alone, without wheels
@@ -48,13 +50,13 @@ pub(crate) fn run(top: &Path, arguments: &Arguments) -> Result<(), String> {
         let chosen = TARGETS.iter().filter(|t| all || named(t));
         return walk::run(&dist, &chosen.map(|t| (t, folder(t, &version))).collect::<Vec<_>>());
     }
-    let chosen: Vec<&Target> =
-        TARGETS.iter().filter(|t| if all { t.links_here() } else { named(t) }).collect();
-    if chosen.is_empty() {
+    if !answers("cargo-zigbuild") {
         return Err(
-            "no target can be linked here: pip install cargo-zigbuild, and rustup target add each".to_owned()
+            "cargo-zigbuild, which links every target, is not here: pip install cargo-zigbuild maturin"
+                .to_owned(),
         );
     }
+    let chosen: Vec<&Target> = TARGETS.iter().filter(|t| all || named(t)).collect();
     let third = licenses::list(top, "landfall-cli", "the program", &["landfall-cli/parquet"])?;
     let programs = chosen.iter().map(|target| build(top, target)).collect::<Result<Vec<_>, _>>()?;
     let completions = completions(&chosen, &programs)?;
@@ -111,14 +113,10 @@ fn folder(target: &Target, version: &str) -> String {
 
 /// Builds the program.
 fn build(top: &Path, target: &Target) -> Result<PathBuf, String> {
-    must(target.cargo(top).args([
-        "--package",
-        "landfall-cli",
-        "--features",
-        "parquet",
-        "--profile",
-        "bundle",
-    ]))?;
+    let mut cargo = target.cargo(top);
+    // Selected with the wheel's package, crates below have the features that they have in the wheel, and are built once for both.
+    cargo.args(["--package", "landfall-cli", "--package", "landfall-python", "--bin", "landfall"]);
+    must(cargo.args(["--features", FEATURES, "--profile", "bundle"]))?;
     let metadata = metadata(top)?;
     let cargo = metadata["target_directory"].as_str().ok_or("cargo names no folder that it builds in")?;
     Ok(Path::new(cargo).join(target.triple).join("bundle").join(target.program()))
@@ -175,8 +173,7 @@ fn pack(dist: &Path, folder: &Path, form: &str) -> Result<(), String> {
 fn wheel(top: &Path, dist: &Path, target: &Target) -> Result<(), String> {
     let Some(mut maturin) = target.maturin(top) else { return Ok(()) };
     maturin.args(["--profile", "bundle", "--manifest-path", "python/Cargo.toml"]);
-    // What the archive has: the program is in the wheel too, and cargo builds the crates of both once.
-    maturin.args(["--features", "extension-module,landfall-cli/parquet"]).arg("--out").arg(dist);
+    maturin.args(["--features", FEATURES]).arg("--out").arg(dist);
     must(&mut maturin)
 }
 

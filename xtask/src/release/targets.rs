@@ -1,21 +1,14 @@
-//! The targets of a release, in one list: what links each, what runs it, and what its wheel is called.
+//! The targets of a release, in one list: what runs each, and what its wheel is held to. cargo-zigbuild links all: it has the C libraries of
+//! Linux, macOS and Windows.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What links for a target.
-#[derive(Clone, Copy, PartialEq)]
-enum Linker {
-    /// cargo-zigbuild, which has the C libraries of Linux and macOS. With a version of glibc, the oldest that the program runs on.
-    Zig(&'static str),
-    /// A C compiler of this name.
-    Compiler(&'static str),
-}
-
 /// A target.
 pub(super) struct Target {
     pub(super) triple: &'static str,
-    linker: Linker,
+    /// The oldest version of glibc that its programs run on; nothing where they do not have it.
+    glibc: &'static str,
     /// What stands before a program of the target to run it here; nothing where this machine runs it itself.
     runner: &'static [&'static str],
     /// What maturin is to hold the wheel to; none where no wheel is made.
@@ -24,27 +17,23 @@ pub(super) struct Target {
 
 /// All. The results of the first are what those of the others are compared with.
 pub(super) const TARGETS: &[Target] = &[
-    Target {
-        triple: "x86_64-unknown-linux-gnu",
-        linker: Linker::Zig(".2.17"),
-        runner: &[],
-        wheel: Some("manylinux_2_17"),
-    },
+    Target { triple: "x86_64-unknown-linux-gnu", glibc: ".2.17", runner: &[], wheel: Some("manylinux_2_17") },
     Target {
         triple: "aarch64-unknown-linux-gnu",
-        linker: Linker::Zig(".2.17"),
+        glibc: ".2.17",
         runner: &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
         wheel: Some("manylinux_2_17"),
     },
-    Target { triple: "x86_64-unknown-linux-musl", linker: Linker::Zig(""), runner: &[], wheel: None },
+    Target { triple: "x86_64-unknown-linux-musl", glibc: "", runner: &[], wheel: None },
     Target {
-        triple: "x86_64-pc-windows-gnu",
-        linker: Linker::Compiler("x86_64-w64-mingw32-gcc"),
+        // For `-gnu` functions are not sections of their own, and a program keeps all that nobody calls: half as much again.
+        triple: "x86_64-pc-windows-gnullvm",
+        glibc: "",
         runner: &["wine"],
         wheel: Some("off"),
     },
-    Target { triple: "aarch64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: Some("off") },
-    Target { triple: "x86_64-apple-darwin", linker: Linker::Zig(""), runner: &[], wheel: Some("off") },
+    Target { triple: "aarch64-apple-darwin", glibc: "", runner: &[], wheel: Some("off") },
+    Target { triple: "x86_64-apple-darwin", glibc: "", runner: &[], wheel: Some("off") },
 ];
 
 impl Target {
@@ -55,14 +44,6 @@ impl Target {
 
     pub(super) fn program(&self) -> &'static str {
         if self.triple.contains("windows") { "landfall.exe" } else { "landfall" }
-    }
-
-    /// Whether this machine has its linker.
-    pub(super) fn links_here(&self) -> bool {
-        match self.linker {
-            Linker::Zig(_) => answers("cargo-zigbuild"),
-            Linker::Compiler(name) => answers(name),
-        }
     }
 
     /// The command that runs a program of it here, or why none does.
@@ -85,12 +66,8 @@ impl Target {
 
     /// Cargo, about to build for it.
     pub(super) fn cargo(&self, top: &Path) -> Command {
-        let (build, oldest) = match self.linker {
-            Linker::Zig(oldest) => ("zigbuild", oldest),
-            Linker::Compiler(_) => ("build", ""),
-        };
         let mut cargo = self.begin(top, env!("CARGO"));
-        cargo.args([build, "--target", &format!("{}{oldest}", self.triple)]);
+        cargo.args(["zigbuild", "--target", &format!("{}{}", self.triple, self.glibc)]);
         cargo
     }
 
@@ -100,10 +77,8 @@ impl Target {
         let compatibility = self.wheel?;
         let mut maturin = self.begin(top, "maturin");
         maturin.args(["build", "--target", self.triple, "--compatibility", compatibility]);
-        if let Linker::Zig(oldest) = self.linker {
-            let cargo = top.join("xtask/src/release/cargo.sh");
-            maturin.env("CARGO", cargo).env("LANDFALL_TRIPLE", self.triple).env("LANDFALL_GLIBC", oldest);
-        }
+        let cargo = top.join("xtask/src/release/cargo.sh");
+        maturin.env("CARGO", cargo).env("LANDFALL_TRIPLE", self.triple).env("LANDFALL_GLIBC", self.glibc);
         Some(maturin)
     }
 
@@ -122,7 +97,7 @@ impl Target {
 }
 
 /// Whether there is a program of this name that says its version.
-fn answers(program: &str) -> bool {
+pub(super) fn answers(program: &str) -> bool {
     let asked = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     asked.is_ok_and(|status| status.success())
 }
