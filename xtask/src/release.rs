@@ -153,10 +153,10 @@ fn fill(
 fn pack(dist: &Path, folder: &Path, form: &str) -> Result<(), String> {
     let name = folder.file_name().unwrap_or_default();
     let archive = dist.join(format!("{}.{form}", name.to_string_lossy()));
-    // zip adds to an archive that is there.
+    // 7z adds to an archive that is there.
     remove(&archive)?;
     let (program, arguments): (_, &[&str]) = if form == "zip" {
-        ("zip", &["-9", "-X", "-q", "-r"])
+        ("7z", &["a", "-tzip", "-mx=9", "-mfb=258", "-mpass=15", "-bso0", "-bsp0"])
     } else {
         ("tar", &["--sort=name", "--owner=0", "--group=0", "--use-compress-program=xz -9", "-cf"])
     };
