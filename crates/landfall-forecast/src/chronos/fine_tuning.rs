@@ -124,7 +124,7 @@ impl FineTuning {
             return Err(ChronosError::NotTrained { network: weights.network.name() });
         };
         let mut network = network.clone();
-        options.check(network.config())?;
+        options.check(network.config(), engine.device())?;
         if let Some(adapter) = &options.adapter {
             network.parameters_mut().adapt(adapter)?;
         }

@@ -5,6 +5,7 @@ use crate::models::chronos::Chronos2Config;
 use crate::nn::LowRank;
 use crate::precision::{Precision, products_on};
 use crate::train::{OptimizerKind, TrainingOptions};
+use landfall::ops::Precision as Products;
 use landfall::{DType, DeviceKind};
 use serde::{Deserialize, Serialize};
 
@@ -93,8 +94,8 @@ impl FineTuningOptions {
         self.shortest.unwrap_or(self.horizon).max(1)
     }
 
-    /// Refuses numbers that do not fit each other or the model.
-    pub(super) fn check(&self, model: &Chronos2Config) -> Result<(), ChronosError> {
+    /// Refuses what does not fit each other, the model or the device.
+    pub(super) fn check(&self, model: &Chronos2Config, device: DeviceKind) -> Result<(), ChronosError> {
         let most = model.pass();
         if self.horizon == 0 || self.horizon > most {
             return Err(ChronosError::Horizon { horizon: self.horizon, most });
@@ -114,7 +115,16 @@ impl FineTuningOptions {
         if self.dtype.parts().0 == DType::F64 {
             return unfit("the dtype is f64; it must be f32, tf32, bf16 or f16".to_owned());
         }
-        Ok(())
+        self.products(device).map(drop)
+    }
+
+    /// How f32 products multiply on a device.
+    fn products(&self, device: DeviceKind) -> Result<Products, ChronosError> {
+        products_on(device, self.dtype.parts().1).ok_or_else(|| {
+            ChronosError::Options(
+                "the dtype is tf32, which products on CUDA devices have; give f32 on the CPU".to_owned(),
+            )
+        })
     }
 
     /// What the trainer is made with on a device, of so many groups a batch.
@@ -123,12 +133,7 @@ impl FineTuningOptions {
         device: DeviceKind,
         groups: usize,
     ) -> Result<TrainingOptions, ChronosError> {
-        let (dtype, products) = self.dtype.parts();
-        let products = products_on(device, products).ok_or_else(|| {
-            ChronosError::Options(
-                "the dtype is tf32, which products on CUDA devices have; give f32 on the CPU".to_owned(),
-            )
-        })?;
+        let (dtype, products) = (self.dtype.parts().0, self.products(device)?);
         Ok(TrainingOptions {
             batch: groups,
             max_steps: Some(self.steps),
