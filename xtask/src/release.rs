@@ -162,7 +162,7 @@ fn pack(dist: &Path, folder: &Path, form: &str) -> Result<(), String> {
     };
     must(Command::new(program).current_dir(dist).args(arguments).arg(&archive).arg(name))?;
     let size = std::fs::metadata(&archive).map_err(|e| format!("{}: {e}", archive.display()))?.len();
-    println!("{}: {:.1} MB", archive.display(), size as f64 / 1e6);
+    println!("dist/{}.{form}: {:.1} MB", name.to_string_lossy(), size as f64 / 1e6);
     if size > LIMIT {
         return Err(format!("{} has {size} bytes, more than {LIMIT}", archive.display()));
     }
