@@ -17,7 +17,7 @@ def _function(options: tuple[tuple[str, Any], ...]) -> Function:
     """The function of these options, which has a program for each combination of shapes, dtypes and device."""
 
     def attention(query: Value, key: Value, value: Value, *mask: Value) -> Value:
-        return query.scaled_dot_product_attention(key, value, *mask, **dict(options))
+        return query.scaled_dot_product_attention(key, value, mask[0] if mask else None, **dict(options))
 
     return Function(attention)
 

@@ -511,8 +511,10 @@ class Forecaster:
         layout = table.layout
         state = self._state(table)
         settings = {**self._settings, **layout.settings()}
-        temporary = folders.TemporaryFolder() if self._given_folder is None else None
-        out = self._given_folder if temporary is None else temporary.path / "run"
+        temporary, out = None, self._given_folder
+        if out is None:
+            temporary = folders.TemporaryFolder()
+            out = temporary.path / "run"
         if self._names is not None:
             if out.exists():
                 raise FileError(f"{out} exists already; choose another folder")
@@ -605,11 +607,15 @@ class Forecaster:
         levels = keywords.levels(level)
         device = self._settings.get("device", "auto")
         no_gpu_after_fork(device)
-        given = [tuple(None if table is None else table.columns() for table in three) for three in tables]
+
+        def columns(table: Table | None) -> _landfall.Columns | None:
+            return None if table is None else table.columns()
+
+        given = [(columns(table), columns(known), columns(rest)) for table, known, rest in tables]
         answers = _landfall._forecast(path, given, weights, device, self._settings.get("threads"), levels)
         for note in dict.fromkeys(note for *_, notes in answers for note in notes):
             warn(note)
-        return [Forecasts.of(*forecasts) for *forecasts, _ in answers]
+        return [Forecasts.of(*answer[:-1]) for answer in answers]
 
     def _levels(self) -> list[float]:
         return [float(q) for q in self._settings.get("quantiles", ())]

@@ -24,11 +24,11 @@ def of_results(told: Mapping[str, Any], alias: str, settings: Mapping[str, Any])
     """Warns of what is to be known first of the results of a run."""
     chosen = told.get("forecaster")
     # The ensemble is no baseline.
-    with_baseline = chosen is not None and not chosen.get("ensemble")
-    if with_baseline and chosen["share"] == 0.0:
+    share = None if chosen is None or chosen.get("ensemble") else chosen["share"]
+    if share == 0.0:
         baseline = f"The forecasts named `{alias}` are those of a baseline, {told['winner']}."
         warn(" ".join([baseline, told["unbeaten"] or ""]).strip(), BaselineWarning)
-    elif with_baseline and chosen["share"] < 1.0:
+    elif share is not None and share < 1.0:
         mean = f"The forecasts named `{alias}` are the {told['winner']}."
         warn(" ".join([mean, told["unbeaten"] or ""]).strip(), BaselineWarning)
     elif told["unbeaten"]:

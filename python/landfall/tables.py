@@ -151,7 +151,8 @@ class Table:
 
     def columns(self) -> _landfall.Columns:
         """What the program reads."""
-        layout, given = self.layout, []
+        layout = self.layout
+        given: list[tuple[str, str, Any, list[str] | None]] = []
         if layout.series_id is not None:
             places = np.repeat(np.arange(len(self.keys)), np.diff(self.bounds))
             given.append((layout.series_id, "names", places, self.keys))

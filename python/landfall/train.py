@@ -250,7 +250,7 @@ class Trainer:
         items, losses, made = iter(data), list[float](), None
         with ThreadPoolExecutor(1, "data") as thread:
             while self.position < self.steps:
-                item = (made or thread.submit(next, items, _END)).result()
+                item: Any = (made or thread.submit(next, items, _END)).result()
                 if item is _END and made is None:
                     raise ArgumentError("data has no item; it must give a dictionary of arrays for each so many steps")
                 if item is _END:

@@ -186,7 +186,7 @@ class ZeroShot(Forecaster):
         answers = _landfall._forecast_without_run(keywords.to_json(settings), columns, levels, self._pretrained)
         for note in dict.fromkeys(note for *_, notes in answers for note in notes):
             warn(note)
-        return [Forecasts.of(*forecasts) for *forecasts, _ in answers]
+        return [Forecasts.of(*answer[:-1]) for answer in answers]
 
     def _tested(self) -> dict[str, Any] | None:
         return None
