@@ -298,7 +298,7 @@ class Minimiser:
         function = traced("an optimizer takes its step in a function that landfall.compile traces; call minimise there")
         place = function.place(self, "optimizer")
         cursor = function.array(f"{place}.cursor", self._cursor)
-        lr = ops.lookup(function.array(f"{place}.rates", self._rates), cursor)  # type: ignore[call-overload]  # of values, too
+        lr = ops.lookup(function.array(f"{place}.rates", self._rates), cursor)  # type: ignore[call-overload]  # stubs of ops know arrays alone
         moments = [
             [
                 function.array(f"{place}.{moment}.{name}", self._moments[f"{moment}.{name}"])

@@ -10,10 +10,18 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use targets::{TARGETS, Target, answers};
+use targets::{TARGETS, Target, is_there};
 
 /// Of the program and of the wheel, in which the program is too.
 const FEATURES: &str = "landfall-cli/parquet,landfall-python/extension-module";
+/// What a release is made with, and where each is from.
+const TOOLS: [(&str, &str); 5] = [
+    ("cargo-zigbuild", "pip install cargo-zigbuild"),
+    ("maturin", "pip install maturin"),
+    ("tar", "install it from the system's packages"),
+    ("xz", "install it from the system's packages"),
+    ("7z", "install the system's package p7zip-full or 7zip"),
+];
 /// An archive may not be larger.
 const LIMIT: u64 = 14_000_000;
 /// The shells whose completions are in an archive, with the names of their files.
@@ -50,11 +58,9 @@ pub(crate) fn run(top: &Path, arguments: &Arguments) -> Result<(), String> {
         let chosen = TARGETS.iter().filter(|t| all || named(t));
         return walk::run(&dist, &chosen.map(|t| (t, folder(t, &version))).collect::<Vec<_>>());
     }
-    if !answers("cargo-zigbuild") {
-        return Err(
-            "cargo-zigbuild, which links every target, is not here: pip install cargo-zigbuild maturin"
-                .to_owned(),
-        );
+    // Before minutes of building.
+    if let Some(missing) = TOOLS.iter().find(|(tool, _)| !is_there(tool)) {
+        return Err(format!("{} is not here: {}", missing.0, missing.1));
     }
     let chosen: Vec<&Target> = TARGETS.iter().filter(|t| all || named(t)).collect();
     let third = licenses::list(top, "landfall-cli", "the program", &["landfall-cli/parquet"])?;

@@ -258,7 +258,10 @@ fn trainings_that_cannot_be_are_refused() {
             &format!("{all} --horizon 6 --dtype f64 --out new"),
             "the dtype is f64; it must be f32, tf32, bf16 or f16",
         ),
-        (&format!("{all} --horizon 6 --dtype tf32 --device cpu --out new"), "give f32 on the CPU"),
+        (
+            &format!("{all} --horizon 6 --dtype tf32 --device cpu --out new"),
+            "on the CPU compute in 32-bit floats",
+        ),
         (&format!("{all} --horizon 6 --rank 4 --out new"), "--adapter"),
         (&format!("{all} --horizon 6 --interval 0 --out new"), "levels are percent"),
         (

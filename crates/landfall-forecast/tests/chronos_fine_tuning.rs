@@ -123,16 +123,19 @@ fn a_training_of_rounded_products_is_near_that_in_f32(engine: &Engine) -> Done {
         training.run(|| false, |_| ())?;
         Ok(training.points().iter().flat_map(|p| p.losses.clone()).collect())
     };
-    let rounded: &[_] = match engine.device() {
-        DeviceKind::Cuda(_) => &[Precision::Tf32, Precision::Bf16],
-        DeviceKind::Cpu | DeviceKind::Null => &[Precision::Bf16],
+    // Measured at most, on a CPU and an H200: 2.0e-3 and 1.2e-2.
+    let both = [(Precision::Tf32, 4e-3), (Precision::Bf16, 2e-2)];
+    let rounded = match engine.device() {
+        DeviceKind::Cuda(_) => &both[..],
+        DeviceKind::Cpu | DeviceKind::Null => &both[1..],
     };
     for adapter in [None, Some(low_rank())] {
         let wide = losses(Precision::F32, adapter.clone())?;
-        for dtype in rounded {
+        for (dtype, bound) in rounded {
             let narrow = losses(*dtype, adapter.clone())?;
             let apart = wide.iter().zip(&narrow).map(|(a, b)| (a - b).abs() / a).fold(0.0, f64::max);
-            assert!(apart > 0.0 && apart < 0.02, "{}: {apart}", dtype.name());
+            println!("{}: losses {apart:.1e} apart", dtype.name());
+            assert!(apart > 0.0 && apart < *bound, "{}: {apart}", dtype.name());
         }
     }
     Ok(())
@@ -283,7 +286,12 @@ fn what_cannot_be_trained_on_is_told() -> Done {
         (FineTuningOptions { context: Some(33), ..options() }, one(), Vec::new(), "the context is 33 rows"),
         (FineTuningOptions { steps: 0, ..options() }, one(), Vec::new(), "steps is 0"),
         (FineTuningOptions { dtype: Precision::F64, ..options() }, one(), Vec::new(), "the dtype is f64"),
-        (FineTuningOptions { dtype: Precision::Tf32, ..options() }, one(), Vec::new(), "give f32 on the CPU"),
+        (
+            FineTuningOptions { dtype: Precision::Tf32, ..options() },
+            one(),
+            Vec::new(),
+            "on the CPU compute in 32-bit floats",
+        ),
         (FineTuningOptions { lr: Some(-1.0), ..options() }, one(), Vec::new(), "lr"),
         (options(), vec![Group::of(vec![f64::INFINITY; 40])], Vec::new(), "target 0 has inf in row 0"),
     ] {

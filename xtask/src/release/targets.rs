@@ -56,7 +56,7 @@ impl Target {
         let Some((runner, rest)) = self.runner.split_first() else {
             return Err("nothing here runs it".to_owned());
         };
-        if !answers(runner) {
+        if !is_there(runner) {
             return Err(format!("{runner} is not here"));
         }
         let mut command = Command::new(runner);
@@ -96,8 +96,7 @@ impl Target {
     }
 }
 
-/// Whether there is a program of this name that says its version.
-pub(super) fn answers(program: &str) -> bool {
-    let asked = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    asked.is_ok_and(|status| status.success())
+/// Whether there is a program of this name.
+pub(super) fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }

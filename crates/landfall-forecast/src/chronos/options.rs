@@ -122,7 +122,7 @@ impl FineTuningOptions {
     fn products(&self, device: DeviceKind) -> Result<Products, ChronosError> {
         products_on(device, self.dtype.parts().1).ok_or_else(|| {
             ChronosError::Options(
-                "the dtype is tf32, which products on CUDA devices have; give f32 on the CPU".to_owned(),
+                "the dtype is tf32, which is for products on CUDA devices; on the CPU compute in 32-bit floats".to_owned(),
             )
         })
     }
